@@ -1,0 +1,131 @@
+"""The telemetry a worker writes: one JSON object a line on stdout, tagged by `type`.
+
+These structs are the contract itself: the emitter encodes them, the shepherd decodes them, the store keeps them.
+`run_started` carries the version of the whole stream. Fields left at their default are not written. Numbers that JSON
+cannot say are written as the strings "nan", "inf" and "-inf".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+TELEMETRY_VERSION = 1
+
+# A number as JSON can carry it: NaN and infinities travel as strings.
+Number = float | Literal["nan", "inf", "-inf"]
+
+
+class Message(msgspec.Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """What every message has: the wall time at which it was said, in seconds since 1970 (0: let the reader stamp it)."""
+
+    time: float = 0.0
+
+
+class RunStarted(Message, tag="run_started"):
+    run_id: str
+    worker: str
+    version: int = TELEMETRY_VERSION
+    worker_version: str = ""
+    pid: int = 0
+    config: dict[str, Any] = {}
+
+
+class RunCompleted(Message, tag="run_completed"):
+    """The worker ended well: it did all that the config asked (`finished`) or ended early because it was told to (`stopped`)."""
+
+    step: int | None = None
+    reason: Literal["finished", "stopped"] = "finished"
+    summary: dict[str, Any] = {}
+
+
+class RunFailed(Message, tag="run_failed"):
+    error: str
+    step: int | None = None
+    traceback: str = ""
+
+
+class Heartbeat(Message, tag="heartbeat"):
+    """Sent every 30 seconds, and at once when the worker pauses or goes on."""
+
+    step: int | None = None
+    state: Literal["running", "paused"] = "running"
+
+
+class Metric(Message, tag="metric"):
+    """Named scalars at one step."""
+
+    step: int
+    values: dict[str, Number]
+
+
+class Episode(Message, tag="episode"):
+    step: int
+    episode: int
+    episode_return: Number
+    length: int
+    agent: str = ""
+    env: int = 0
+    extra: dict[str, Any] = {}
+
+
+class Step(Message, tag="step"):
+    step: int
+    reward: Number = 0.0
+    episode: int = 0
+    agent: str = ""
+    env: int = 0
+    extra: dict[str, Any] = {}
+
+
+class Checkpoint(Message, tag="checkpoint"):
+    """A checkpoint is complete on disk; `path` is relative to the run folder."""
+
+    step: int
+    path: str
+
+
+class Stage(Message, tag="stage"):
+    """A new stage (of a curriculum, a script, an evaluation) begins; `index` counts from 1 up to `total` (0: unknown)."""
+
+    name: str
+    index: int = 0
+    total: int = 0
+    step: int | None = None
+
+
+class Log(Message, tag="log"):
+    message: str
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+AnyMessage = (
+    RunStarted | RunCompleted | RunFailed | Heartbeat | Metric | Episode | Step | Checkpoint | Stage | Log
+)
+
+KINDS: tuple[str, ...] = (
+    "run_started",
+    "run_completed",
+    "run_failed",
+    "heartbeat",
+    "metric",
+    "episode",
+    "step",
+    "checkpoint",
+    "stage",
+    "log",
+)
+
+
+def to_number(value: float) -> Number:
+    """A float as the wire carries it."""
+    if value - value == 0.0:
+        return value
+    if value != value:
+        return "nan"
+    return "inf" if value > 0 else "-inf"
+
+
+def from_number(value: Number) -> float:
+    return float(value)
