@@ -18,7 +18,7 @@ Number = float | Literal["nan", "inf", "-inf"]
 
 
 class Message(msgspec.Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """What every message has: the wall time at which it was said, in seconds since 1970 (0: let the reader stamp it)."""
+    """What every message has: when it was said, in seconds since 1970 (0: let the reader stamp it)."""
 
     time: float = 0.0
 
@@ -33,7 +33,7 @@ class RunStarted(Message, tag="run_started"):
 
 
 class RunCompleted(Message, tag="run_completed"):
-    """The worker ended well: it did all that the config asked (`finished`) or ended early because it was told to (`stopped`)."""
+    """The worker ended well: it did all that was asked (`finished`), or was told to end early (`stopped`)."""
 
     step: int | None = None
     reason: Literal["finished", "stopped"] = "finished"
@@ -87,7 +87,7 @@ class Checkpoint(Message, tag="checkpoint"):
 
 
 class Stage(Message, tag="stage"):
-    """A new stage (of a curriculum, a script, an evaluation) begins; `index` counts from 1 up to `total` (0: unknown)."""
+    """A stage (of a curriculum, a script, an evaluation) begins; `index` counts from 1 to `total` (0: unknown)."""
 
     name: str
     index: int = 0
@@ -100,9 +100,7 @@ class Log(Message, tag="log"):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-AnyMessage = (
-    RunStarted | RunCompleted | RunFailed | Heartbeat | Metric | Episode | Step | Checkpoint | Stage | Log
-)
+AnyMessage = RunStarted | RunCompleted | RunFailed | Heartbeat | Metric | Episode | Step | Checkpoint | Stage | Log
 
 KINDS: tuple[str, ...] = (
     "run_started",

@@ -1,0 +1,107 @@
+"""What a worker says of itself when asked with `--describe`: capabilities, config schema, algorithms, their parameters.
+
+The platform keeps this answer beside the worker's environment and needs no worker process to check a config, build
+flags or draw a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from mosaic.worker.capabilities import WorkerCapabilities
+from mosaic.worker.validation import FieldError, check, refuse
+
+CONTRACT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One algorithm of a worker: the schema of its hyperparameters and whatever else a chooser wants to know."""
+
+    title: str
+    params_schema: Mapping[str, Any]
+    description: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ConfigFields:
+    """Where in a worker's config the things lie that most workers have, as dotted paths; None: no such thing."""
+
+    algorithm: str | None = "algorithm"
+    params: str | None = None
+    total_steps: str | None = "total_timesteps"
+    environment: str | None = "env_id"
+    seed: str | None = "seed"
+
+
+def describe(
+    *,
+    capabilities: WorkerCapabilities,
+    version: str,
+    title: str,
+    summary: str,
+    config_schema: Mapping[str, Any],
+    fields: ConfigFields,
+    algorithms: Mapping[str, Algorithm],
+    example_config: Mapping[str, Any],
+) -> dict[str, Any]:
+    return {
+        "contract": CONTRACT_VERSION,
+        "name": capabilities.worker_type,
+        "version": version,
+        "title": title,
+        "description": summary,
+        "capabilities": asdict(capabilities),
+        "fields": asdict(fields),
+        "config_schema": config_schema,
+        "algorithms": {name: asdict(algorithm) for name, algorithm in algorithms.items()},
+        "example_config": example_config,
+    }
+
+
+def value_at(config: Mapping[str, Any], path: str | None) -> Any:
+    """The value at a dotted path, or None where there is none."""
+    value: Any = config
+    for name in path.split(".") if path else ():
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if path else None
+
+
+def set_at(config: dict[str, Any], path: str, value: Any) -> None:
+    """Put a value at a dotted path, making the objects on the way."""
+    *parents, last = path.split(".")
+    for name in parents:
+        config = config.setdefault(name, {})
+    config[last] = value
+
+
+def default_at(schema: Mapping[str, Any], path: str) -> Any:
+    """The default that a config schema gives at a dotted path, or None."""
+    node: Mapping[str, Any] = schema
+    for name in path.split("."):
+        node = node.get("properties", {}).get(name, {})
+        if "$ref" in node:
+            node = schema["$defs"][node["$ref"].removeprefix("#/$defs/")]
+    return node.get("default")
+
+
+def check_config(description: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
+    """A config as the worker will understand it, and everything that is wrong with it."""
+    schema = description["config_schema"]
+    fields = description["fields"]
+    normalised, errors = check(dict(config), schema)
+    if errors or not fields["algorithm"] or not fields["params"] or not description["algorithms"]:
+        return normalised, errors
+    name = value_at(normalised, fields["algorithm"]) or default_at(schema, fields["algorithm"])
+    algorithm = description["algorithms"].get(name)
+    if algorithm is None:
+        return normalised, [refuse(fields["algorithm"], name, "one of " + ", ".join(description["algorithms"]))]
+    params = value_at(normalised, fields["params"])
+    if params is None:
+        return normalised, []
+    params, errors = check(params, algorithm["params_schema"], field=fields["params"])
+    set_at(normalised, fields["params"], params)
+    return normalised, errors

@@ -1,0 +1,234 @@
+"""The telemetry emitter: one JSON object a line on the worker's original stdout.
+
+The emitter takes file descriptor 1 for itself and points everybody else's stdout at stderr, so that no library's `print`
+can corrupt the stream. A message is encoded where it is said, at about a microsecond, and written by a thread of its
+own a few milliseconds later. Nothing is ever dropped: when the reader is slow, the queue fills up to a bound and then
+the worker waits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from mosaic.worker.messages import (
+    Checkpoint,
+    Episode,
+    Heartbeat,
+    Log,
+    Message,
+    Metric,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    Stage,
+    Step,
+    to_number,
+)
+
+HEARTBEAT_VARIABLE = "MOSAIC_HEARTBEAT_S"
+TELEMETRY_FD_VARIABLE = "MOSAIC_TELEMETRY_FD"
+FLUSH_INTERVAL_S = 0.02
+QUEUE_LIMIT = 50_000
+
+# Writes of whole lines up to this size are atomic on a pipe (POSIX's PIPE_BUF on Linux), so that a worker and the child
+# processes that it shares its stream with cannot cut each other's lines.
+ATOMIC_WRITE = 4096
+
+
+def take_stdout() -> int:
+    """Keep the original stdout for telemetry and send whatever else is printed, children's output included, to stderr.
+
+    In a child that the parent shares its stream with, this is the parent's stream.
+    """
+    sys.stdout.flush()
+    shared = os.environ.pop(TELEMETRY_FD_VARIABLE, None)
+    if shared is not None:
+        descriptor = int(shared)
+        os.set_inheritable(descriptor, False)
+        return descriptor
+    descriptor = os.dup(1)
+    os.dup2(2, 1)
+    return descriptor
+
+
+class TelemetryEmitter:
+    """Says what happens in a run. Every method may be called from any thread; none of them waits for the reader."""
+
+    def __init__(self, descriptor: int, *, on_reader_gone: Callable[[], None] | None = None) -> None:
+        self._descriptor = descriptor
+        self._encode = msgspec.json.Encoder().encode
+        self._lines: deque[bytes] = deque()
+        self._wake = threading.Event()
+        self._write_lock = threading.Lock()
+        self._closed = False
+        self._shared = False
+        self._reader_gone = False
+        self._on_reader_gone = on_reader_gone
+        self._heartbeat_s = float(os.environ.get(HEARTBEAT_VARIABLE, "30"))
+        self._state: Literal["running", "paused"] = "running"
+        self.last_step: int | None = None
+        self._writer = threading.Thread(target=self._write_loop, name="mosaic-telemetry", daemon=True)
+        self._writer.start()
+        # A forked child has no writer thread and must not repeat what the parent will say.
+        os.register_at_fork(after_in_child=self._silence)
+
+    # What a worker says.
+
+    def run_started(self, run_id: str, worker: str, *, worker_version: str = "", config: dict[str, Any]) -> None:
+        pid = os.getpid()
+        self.emit(RunStarted(run_id=run_id, worker=worker, worker_version=worker_version, pid=pid, config=config))
+        self.flush()
+
+    def run_completed(self, *, reason: Literal["finished", "stopped"], summary: Mapping[str, Any]) -> None:
+        self.emit(RunCompleted(step=self.last_step, reason=reason, summary=dict(summary)))
+
+    def run_failed(self, error: str, *, traceback: str = "") -> None:
+        self.emit(RunFailed(error=error, step=self.last_step, traceback=traceback))
+
+    def metric(self, step: int, values: Mapping[str, float]) -> None:
+        """Named scalars at one step."""
+        self.last_step = step
+        numbers = {name: to_number(float(value)) for name, value in values.items()}
+        self.emit(Metric(step=step, values=numbers))
+
+    def episode(
+        self,
+        step: int,
+        episode: int,
+        episode_return: float,
+        length: int,
+        *,
+        agent: str = "",
+        env: int = 0,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.last_step = step
+        self.emit(
+            Episode(
+                step=step,
+                episode=episode,
+                episode_return=to_number(float(episode_return)),
+                length=length,
+                agent=agent,
+                env=env,
+                extra=dict(extra) if extra else {},
+            )
+        )
+
+    def step(
+        self,
+        step: int,
+        reward: float,
+        *,
+        episode: int = 0,
+        agent: str = "",
+        env: int = 0,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.last_step = step
+        self.emit(
+            Step(
+                step=step,
+                reward=to_number(float(reward)),
+                episode=episode,
+                agent=agent,
+                env=env,
+                extra=dict(extra) if extra else {},
+            )
+        )
+
+    def checkpoint(self, step: int, path: str) -> None:
+        self.emit(Checkpoint(step=step, path=path))
+        self.flush()
+
+    def stage(self, name: str, *, index: int = 0, total: int = 0, step: int | None = None) -> None:
+        self.emit(Stage(name=name, index=index, total=total, step=step))
+
+    def log(self, message: str, *, level: Literal["debug", "info", "warning", "error"] = "info") -> None:
+        self.emit(Log(message=message, level=level))
+
+    def set_state(self, state: Literal["running", "paused"]) -> None:
+        """Tell at once, by a heartbeat, that the worker has paused or goes on."""
+        self._state = state
+        self._emit_heartbeat()
+        self.flush()
+
+    # How it is said.
+
+    def emit(self, message: Message) -> None:
+        if self._closed:
+            return
+        if not message.time:
+            message.time = time.time()
+        self._lines.append(self._encode(message))
+        if len(self._lines) > QUEUE_LIMIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Return when everything said so far is in the pipe."""
+        with self._write_lock:
+            self._write_queued()
+
+    def share(self) -> tuple[int, dict[str, str]]:
+        """Let a child process say things on this stream: (descriptor for `pass_fds`, variables for its environment)."""
+        self._shared = True
+        return self._descriptor, {TELEMETRY_FD_VARIABLE: str(self._descriptor)}
+
+    def close(self) -> None:
+        self.flush()
+        self._closed = True
+        self._wake.set()
+        self._writer.join()
+        os.close(self._descriptor)
+
+    def _silence(self) -> None:
+        self._closed = True
+
+    def _emit_heartbeat(self) -> None:
+        self.emit(Heartbeat(step=self.last_step, state=self._state))
+
+    def _write_loop(self) -> None:
+        next_heartbeat = time.monotonic() + self._heartbeat_s
+        while not self._wake.wait(FLUSH_INTERVAL_S):
+            if time.monotonic() >= next_heartbeat:
+                next_heartbeat += self._heartbeat_s
+                self._emit_heartbeat()
+            if self._lines:
+                self.flush()
+
+    def _write_queued(self) -> None:
+        limit = ATOMIC_WRITE if self._shared else 1 << 16
+        chunk: list[bytes] = []
+        size = 0
+        while self._lines:
+            line = self._lines.popleft()
+            if chunk and size + len(line) + 1 > limit:
+                self._write(chunk)
+                chunk, size = [], 0
+            chunk.append(line)
+            size += len(line) + 1
+        if chunk:
+            self._write(chunk)
+
+    def _write(self, lines: list[bytes]) -> None:
+        if self._reader_gone:
+            return
+        data = memoryview(b"\n".join(lines) + b"\n")
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except BrokenPipeError:
+            self._reader_gone = True
+            print(
+                "mosaic: nobody reads this run's telemetry any more (the shepherd is gone): stopping", file=sys.stderr
+            )
+            if self._on_reader_gone is not None:
+                self._on_reader_gone()
