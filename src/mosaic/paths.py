@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Home:
-    """The folder that holds all state of one MOSAIC installation (`var/` of the checkout unless MOSAIC_HOME says else)."""
+    """The folder that holds all state of one installation: `var/` of the checkout unless MOSAIC_HOME says else."""
 
     root: Path
 

@@ -1,9 +1,9 @@
 """The telemetry emitter: one JSON object a line on the worker's original stdout.
 
-The emitter takes file descriptor 1 for itself and points everybody else's stdout at stderr, so that no library's `print`
-can corrupt the stream. A message is encoded where it is said, at about a microsecond, and written by a thread of its
-own a few milliseconds later. Nothing is ever dropped: when the reader is slow, the queue fills up to a bound and then
-the worker waits.
+The emitter takes file descriptor 1 for itself and points everybody else's stdout at stderr, so that no
+library's `print` can corrupt the stream. A message is encoded where it is said, at about a microsecond, and written by
+a thread of its own a few milliseconds later. Nothing is ever dropped: when the reader is slow, the queue fills up to a
+bound and then the worker waits.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Worker(ABC, Generic[C]):
         """Do what the config asks; return a summary. Ask `run.poll()` often and return early when it says STOP."""
 
     def validate(self, config: C) -> None:
-        """Check what a schema cannot say (the environment exists, its spaces fit): raise ConfigError. Trains nothing."""
+        """Check what a schema cannot say (the environment exists, its spaces fit): raise ConfigError."""
         return
 
     def open_session(self, config: C) -> Session:
