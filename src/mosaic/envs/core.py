@@ -1,0 +1,142 @@
+"""The platform's own environment, `.venv` of the checkout: made, repaired and brought up to date.
+
+The launcher `mosaic` calls this with the machine's bare Python whenever the stamp in `.venv` is not the one it expects,
+so everything imported here is standard library. The stamp is written last: a `.venv` without one is remade.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mosaic.envs.errors import EnvsError, InstallFailed
+from mosaic.envs.locks import Report, held
+from mosaic.envs.tools import Tools, base_python
+from mosaic.files import write_atomic
+from mosaic.paths import CHECKOUT
+
+
+@dataclass(frozen=True)
+class CoreEnv:
+    """The `.venv` of one checkout."""
+
+    checkout: Path
+
+    @property
+    def venv(self) -> Path:
+        return self.checkout / ".venv"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.checkout / "requirements.lock"
+
+    @property
+    def test_lock_file(self) -> Path:
+        return self.checkout / "requirements-test.lock"
+
+    @property
+    def stamp(self) -> Path:
+        """Two lines that the launcher compares: the checkout's path, and the checksum of requirements.lock."""
+        return self.venv / "mosaic.stamp"
+
+    @property
+    def test_stamp(self) -> Path:
+        return self.venv / "mosaic-test.stamp"
+
+    def stamp_text(self) -> str:
+        return f"{self.checkout}\n{checksum(self.lock_file)}\n"
+
+    def ready(self) -> bool:
+        return read(self.stamp) == self.stamp_text() and os.access(self.venv / "bin" / "python", os.X_OK)
+
+    def prepare(self, report: Report) -> None:
+        """Make `.venv` ready: nothing to do, new pins into the one that is there, or a new one."""
+        with self._locked(report) as tools:
+            if self.ready():
+                return
+            if self._belongs_here():
+                report("requirements.lock has changed: bringing .venv up to date")
+            else:
+                report(f"setting up .venv with Python {sys.version.split()[0]} (once; a minute or so)")
+                self._make_anew(tools, report)
+            self.stamp.unlink(missing_ok=True)
+            uv = re.search(r"^uv==\S+", self.lock_file.read_text(), re.MULTILINE)
+            if uv is None:
+                raise EnvsError(f"{self.lock_file} does not pin uv")
+            tools.pip(["install", "--quiet", "--disable-pip-version-check", uv.group()], report)
+            tools.uv(["pip", "install", "--quiet", "--python", tools.python, "-r", self.lock_file], report)
+            tools.uv(
+                ["pip", "install", "--quiet", "--python", tools.python, "--no-deps", "-e", self.checkout],
+                report,
+            )
+            write_atomic(self.stamp, self.stamp_text().encode())
+
+    def prepare_for_tests(self, report: Report) -> None:
+        """Add what the tests and benchmarks need to a `.venv` that is ready."""
+        with self._locked(report) as tools:
+            if read(self.test_stamp) == checksum(self.test_lock_file):
+                return
+            report("installing what the tests need")
+            tools.uv(["pip", "install", "--quiet", "--python", tools.python, "-r", self.test_lock_file], report)
+            write_atomic(self.test_stamp, checksum(self.test_lock_file).encode())
+
+    def _belongs_here(self) -> bool:
+        """Was this `.venv` once finished, at this very place, and does its Python still run?"""
+        if read(self.stamp).partition("\n")[0] != str(self.checkout):
+            return False
+        python = self.venv / "bin" / "python"
+        return os.access(python, os.X_OK) and subprocess.run([python, "-m", "pip", "--version"]).returncode == 0
+
+    def _make_anew(self, tools: Tools, report: Report) -> None:
+        if os.path.lexists(self.venv):
+            # Renamed first: a removal that is interrupted must not leave half of something called `.venv`.
+            self.venv.rename(self.checkout / f".venv.old.{os.getpid()}")
+        for old in self.checkout.glob(".venv.old.*"):
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
+            else:
+                old.unlink()
+        tools.run([base_python(), "-m", "venv", self.venv], report, dict(os.environ))
+
+    @contextmanager
+    def _locked(self, report: Report) -> Iterator[Tools]:
+        with held(self.checkout / ".venv.lock", report, "another mosaic is setting up .venv: waiting for it") as lock:
+            yield Tools(self.venv, hold=(lock,))
+
+
+def checksum(file: Path) -> str:
+    """What POSIX `cksum` says of the file's content: the launcher, a shell script, says the same."""
+    with file.open("rb") as content:
+        return subprocess.run(["cksum"], stdin=content, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def read(file: Path) -> str:
+    return file.read_text() if file.is_file() else ""
+
+
+def say(line: str) -> None:
+    print(f"mosaic: {line}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    os.environ.pop("PYTHONPATH", None)  # set by the launcher for this process alone
+    try:
+        CoreEnv(CHECKOUT).prepare(say)
+    except InstallFailed as failure:
+        say(f"setting up .venv failed: {failure}")
+        return 1
+    except EnvsError as error:
+        say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Which worker another environment offers, read from its metadata; nothing of it is run or imported."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+
+from mosaic.envs.errors import InstallFailed
+from mosaic.envs.projects import ENTRY_POINT_GROUP
+
+# A worker's NAME is a folder's name and a word on the command line.
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One entry point of the group `mosaic.workers`."""
+
+    name: str
+    module: str
+    distribution: str
+    version: str
+
+
+def offers(venv: Path) -> list[Offer]:
+    """All that the environment offers, by NAME."""
+    places = [str(place) for place in venv.glob("lib/python3.*/site-packages")]
+    found = [
+        Offer(point.name, point.module, distribution.metadata["Name"], distribution.version)
+        for distribution in distributions(path=places)
+        for point in distribution.entry_points.select(group=ENTRY_POINT_GROUP)
+    ]
+    return sorted(found, key=lambda offer: offer.name)
+
+
+def offered_by(venv: Path, distribution: str) -> Offer:
+    """The one worker that `distribution` offers in this environment."""
+    found = [offer for offer in offers(venv) if normal(offer.distribution) == normal(distribution)]
+    if not found:
+        raise InstallFailed(
+            f"{distribution} is not a worker: it offers no entry point in the group {ENTRY_POINT_GROUP!r}"
+            f' ([project.entry-points."{ENTRY_POINT_GROUP}"] in its pyproject.toml)'
+        )
+    if len(found) > 1:
+        names = ", ".join(offer.name for offer in found)
+        raise InstallFailed(f"{distribution} offers several workers ({names}); one package may offer one")
+    (offer,) = found
+    if not NAME.fullmatch(offer.name):
+        raise InstallFailed(
+            f"{distribution} names its worker {offer.name!r}; allowed: small letters, digits, - and _, at most 64"
+        )
+    return offer
+
+
+def normal(distribution: str) -> str:
+    """A distribution's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
