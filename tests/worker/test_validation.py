@@ -81,7 +81,7 @@ DESCRIPTION = describe(
         ({"run_id": "r", "seed": -1}, "field 'seed': got -1 (integer), allowed: integer >= 0 or null"),
         (
             {"run_id": "r", "algorithm": "PPO"},
-            'field \'algorithm\': got "PPO" (string), allowed: one of "ppo", "dqn"; did you mean \'ppo\'?',
+            'field \'algorithm\': got "PPO" (string), allowed: one of "dqn", "ppo"; did you mean \'ppo\'?',
         ),
         (
             {"run_id": "r", "optimizer": {"name": "adm"}},
