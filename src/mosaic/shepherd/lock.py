@@ -1,0 +1,68 @@
+"""Who shepherds a run: the lock that says so, and shepherd.json that says which process holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+import msgspec
+
+from mosaic.files import write_atomic
+from mosaic.paths import RunFolder
+
+
+class ShepherdInfo(msgspec.Struct, kw_only=True):
+    run_id: str
+    attempt: int
+    pid: int
+    started: float
+    start_ticks: int
+    boot_id: str
+    worker_pid: int | None = None
+    worker_start_ticks: int | None = None
+    session: int | None = None  # of the worker
+
+
+def take_lock(folder: RunFolder, *, wait_s: float = 0.5) -> int | None:
+    """The run's lock as a descriptor that holds it until closed, or None if somebody else does.
+
+    Waits a little, since `is_locked` of somebody else holds it for an instant.
+    """
+    descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(0.005)
+        else:
+            return descriptor
+
+
+def is_locked(folder: RunFolder) -> bool:
+    try:
+        descriptor = os.open(folder.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def read_shepherd(folder: RunFolder) -> ShepherdInfo | None:
+    try:
+        return msgspec.json.decode(folder.shepherd.read_bytes(), type=ShepherdInfo)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def write_shepherd(folder: RunFolder, info: ShepherdInfo) -> None:
+    write_atomic(folder.shepherd, msgspec.json.encode(info))

@@ -1,0 +1,512 @@
+"""The shepherd's life: start the worker, journal what it says, end the whole tree, tell how it ended.
+
+One thread, one poll loop. Every handler does a bounded amount of work and none blocks, so that no stream starves
+another and no worker can hold the shepherd up. How a run ends, whoever ends it:
+
+    stop on stdin -> SIGTERM to the group -> SIGKILL to the tree        only if the shepherd ends it
+    worker gone   -> a moment for its descendants -> SIGTERM -> SIGKILL  everything that descends from the worker
+    tree gone     -> read both pipes to their end -> store -> exit.json  the truth, last of all
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import sqlite3
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from mosaic.paths import RunFolder
+from mosaic.shepherd import processes
+from mosaic.shepherd.control import Inbox, WorkerInput
+from mosaic.shepherd.exit_record import ExitFile, ExitRecord, one_line, read_exit
+from mosaic.shepherd.journal import Journal
+from mosaic.shepherd.launch import Launch, LaunchError, read_launch, worker_environment
+from mosaic.shepherd.limits import MemoryCgroup, kernel_oom_kills, over_limit
+from mosaic.shepherd.lock import ShepherdInfo, read_shepherd, take_lock, write_shepherd
+from mosaic.shepherd.recovery import clear_leftovers, remove_shared_memory
+from mosaic.shepherd.rotating import RotatingLog
+from mosaic.shepherd.spawn import Spawned, SpawnFailed, spawn
+from mosaic.shepherd.streams import Stream
+from mosaic.shepherd.telemetry import TelemetryReader
+from mosaic.shepherd.timers import Timers
+from mosaic.shepherd.verdict import Cause, Seen, Verdict, judge
+from mosaic.store import StoreError
+from mosaic.worker.messages import AnyMessage, Heartbeat, RunCompleted, RunFailed
+
+RECORDED, MISUSED, REFUSED, UNRECORDED = 0, 2, 3, 4
+
+_TELEMETRY_TURN = 512 << 10
+_LOG_TURN = 128 << 10
+_LOG_REST_S = 0.003  # 40 MB/s of free text are enough
+_TAIL_BYTES = 4096
+_MALFORMED_LOG_BYTES = 1 << 20
+_STOP_SHARE = 0.1  # of the grace: how long `stop` on stdin is given before SIGTERM
+_STOP_AT_MOST_S = 3.0
+_LEFTOVER_WAIT_S = 1.0  # for descendants that end by themselves once the worker is gone
+_LEFTOVER_GRACE_S = 5.0
+_CENSUS_S = 0.05
+_MEMORY_WATCH_S = 0.5
+_RETRY_S = 1.0
+_NOTABLE = frozenset({Heartbeat, RunCompleted, RunFailed})
+
+
+def tend(path: str) -> int:
+    """Shepherd the run in this folder to its end."""
+    folder = RunFolder(Path(path).resolve())
+    try:
+        launch = read_launch(folder)
+    except LaunchError as error:
+        print(f"shepherd: {error}", file=sys.stderr)
+        return MISUSED
+    lock = take_lock(folder)
+    if lock is None:
+        print(f"shepherd: run {launch.run_id} already has a shepherd, nothing started", file=sys.stderr)
+        return REFUSED
+    earlier, ended = read_shepherd(folder), read_exit(folder)
+    recorded = max(earlier.attempt if earlier else 0, ended.attempt if ended else 0)
+    if launch.attempt <= recorded:
+        print(f"shepherd: attempt {launch.attempt} is not after {recorded}, nothing started", file=sys.stderr)
+        return REFUSED
+    try:
+        exit_file = ExitFile(folder)
+    except OSError as error:
+        print(f"shepherd: no room for exit.json in {folder.path}: {error.strerror}", file=sys.stderr)
+        return UNRECORDED
+    record = Shepherd(folder, launch, earlier).run()
+    try:
+        exit_file.write(record)
+    except OSError as error:  # the folder was taken away meanwhile
+        print(f"shepherd: could not record the end in {folder.exit}: {error.strerror}", file=sys.stderr)
+        return UNRECORDED
+    return RECORDED
+
+
+class Shepherd:
+    def __init__(self, folder: RunFolder, launch: Launch, earlier: ShepherdInfo | None) -> None:
+        self._folder = folder
+        self._launch = launch
+        self._earlier = earlier  # of the attempt before
+        self._started = time.time()
+        self._poll = select.poll()
+        self._timers = Timers()
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._journal: Journal | None = None
+        self._inbox: Inbox | None = None
+        self._cgroup: MemoryCgroup | None = None
+        self._oom_before = kernel_oom_kills()
+        self._malformed = RotatingLog(folder.malformed_log, max_bytes=_MALFORMED_LOG_BYTES, keep=2)
+        self._log = RotatingLog(folder.worker_log, max_bytes=launch.log_max_bytes, keep=launch.log_keep)
+        self._reader = TelemetryReader(self._keep_malformed)
+        self._tail = b""
+        self._worker: Spawned | None = None
+        self._worker_gone = self._tree_gone = False
+        self._status: int | None = None
+        self._cause: Cause | None = None
+        self._detail = ""
+        self._completed: RunCompleted | None = None
+        self._failure: RunFailed | None = None
+        self._frozen = False
+        self._resuming = False
+
+    # The whole
+
+    def run(self) -> ExitRecord:
+        try:
+            self._start()
+            while not self._over():
+                for descriptor, _ in self._poll.poll(self._timers.poll_timeout_ms()):
+                    self._handlers[descriptor]()
+                self._timers.run_due()
+            verdict = self._judge()
+        except SpawnFailed as error:
+            verdict = Verdict("failed", "spawn_failed", str(error))
+        except Exception as error:  # whatever went wrong in here, the tree must end and exit.json must tell
+            traceback.print_exc()
+            verdict = _own_failure(error)
+        processes.kill_all(self._find, self._reap)
+        return self._conclude(verdict)
+
+    def _start(self) -> None:
+        launch, folder = self._launch, self._folder
+        if os.getsid(0) != os.getpid() and os.getpgid(0) != os.getpid():
+            os.setsid()
+        processes.become_subreaper()
+        self._catch_signals()
+        folder.logs.mkdir(exist_ok=True)
+        self._inbox = Inbox(folder)
+        self._listen(self._inbox.descriptor, self._on_command)
+        if self._earlier is not None:
+            clear_leftovers(self._earlier, grace_s=launch.term_grace_s)
+        own = processes.read_process(os.getpid())
+        assert own is not None
+        info = ShepherdInfo(
+            run_id=launch.run_id,
+            attempt=launch.attempt,
+            pid=own.pid,
+            started=self._started,
+            start_ticks=own.start_ticks,
+            boot_id=processes.boot_id(),
+        )
+        write_shepherd(folder, info)
+        self._journal = Journal(folder.store, launch, self._started)
+        self._commit()
+        self._spawn(info)
+
+    def _spawn(self, info: ShepherdInfo) -> None:
+        launch = self._launch
+        if launch.memory_mb is not None:
+            self._cgroup = MemoryCgroup.create(launch.run_id, launch.memory_mb << 20)
+        environment = worker_environment(launch, self._folder, os.environ)
+        worker = spawn(launch.argv, environment, launch.cwd or str(self._folder.path))
+        self._stdin = WorkerInput(worker.stdin, self._poll)
+        self._stdout = Stream(
+            "stdout", worker.stdout, self._poll, self._timers, self._on_telemetry, turn_bytes=_TELEMETRY_TURN
+        )
+        self._stderr = Stream(
+            "stderr", worker.stderr, self._poll, self._timers, self._on_log, turn_bytes=_LOG_TURN, rest_s=_LOG_REST_S
+        )
+        self._worker = worker
+        if launch.memory_mb is not None and not (self._cgroup and self._cgroup.add(worker.pid)):
+            self._timers.set("memory", 0.0, self._watch_memory)
+        self._handlers[worker.stdin] = self._stdin.flush
+        self._handlers[worker.stdout] = self._stdout.readable
+        self._handlers[worker.stderr] = self._stderr.readable
+        process = processes.read_process(worker.pid)
+        info.worker_pid = info.session = worker.pid
+        info.worker_start_ticks = process.start_ticks if process else None
+        write_shepherd(self._folder, info)
+
+    def _over(self) -> bool:
+        return (
+            self._worker_gone
+            and self._tree_gone
+            and not self._stdout.open
+            and not self._stderr.open
+            and (self._store.trouble is None or self._store.gave_up)
+        )
+
+    @property
+    def _store(self) -> Journal:
+        assert self._journal is not None, "the journal is opened before anything is read"
+        return self._journal
+
+    # Signals and children
+
+    def _catch_signals(self) -> None:
+        read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _noted)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._listen(read, lambda: self._on_signals(read))
+
+    def _listen(self, descriptor: int, handler: Callable[[], None]) -> None:
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, select.POLLIN)
+
+    def _on_signals(self, descriptor: int) -> None:
+        numbers = os.read(descriptor, 4096)
+        if signal.SIGCHLD in numbers:
+            self._reap()
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
+            self._end("told_to_end", "the shepherd was told to end")
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self._worker is not None and pid == self._worker.pid:
+                self._status = status
+                self._on_worker_gone()
+
+    def _on_worker_gone(self) -> None:
+        self._worker_gone = True
+        self._stdin.close()
+        for name in ("pause", "terminate", "kill", "memory"):
+            self._timers.cancel(name)
+        wait = _LEFTOVER_WAIT_S if self._cause is None else 0.0
+        self._timers.set("leftover_terminate", wait, self._terminate_leftovers)
+        self._timers.set(
+            "leftover_kill", wait + min(_LEFTOVER_GRACE_S, self._launch.term_grace_s), self._kill_leftovers
+        )
+        self._timers.set("census", 0.0, self._census)
+
+    def _find(self) -> list[processes.Process]:
+        return processes.descendants(os.getpid())
+
+    def _census(self) -> None:
+        if self._find():
+            self._timers.set("census", _CENSUS_S, self._census)
+        else:
+            self._on_tree_gone()
+
+    def _terminate_leftovers(self) -> None:
+        found = self._find()
+        if found:
+            self._store.count("leftover_processes", len(found))
+        for process in found:
+            processes.send_signal(process, signal.SIGTERM)
+            processes.send_signal(process, signal.SIGCONT)
+
+    def _kill_leftovers(self) -> None:
+        self._kill_tree()
+        self._on_tree_gone()
+
+    def _on_tree_gone(self) -> None:
+        self._tree_gone = True
+        for name in ("census", "leftover_terminate", "leftover_kill"):
+            self._timers.cancel(name)
+        self._stdout.drain()
+        self._stderr.drain()
+
+    def _kill_tree(self) -> None:
+        """Nothing below us lives on after this, except what not even SIGKILL moves."""
+        survivors = processes.kill_all(self._find, self._reap)
+        if survivors:
+            self._store.count("unkillable_processes", len(survivors))
+            if not self._worker_gone:
+                self._on_worker_gone()
+            self._on_tree_gone()
+
+    # What the worker says
+
+    def _on_telemetry(self, data: bytes) -> None:
+        messages = self._reader.feed(data) if data else self._reader.finish()
+        journal = self._store
+        if not data and not self._worker_gone:
+            journal.count("stdout_closed_early")
+        if self._stdout.abandoned:
+            journal.count("stdout_held_by_strangers")
+        journal.count_all(self._reader.counts)
+        if self._completed is not None or self._failure is not None:
+            journal.count("after_close", len(messages))
+        journal.append(messages)
+        notable = [(index, m) for index, m in enumerate(messages) if m.__class__ in _NOTABLE]
+        for index, message in notable:
+            self._on_notable(message, len(messages) - index - 1)
+        if data:
+            self._heard(working=any(not isinstance(m, Heartbeat) for _, m in notable) or len(messages) > len(notable))
+        self._commit()
+
+    def _on_notable(self, message: AnyMessage, following: int) -> None:
+        if isinstance(message, Heartbeat):
+            if message.state == "paused" and not self._frozen:
+                self._timers.cancel("pause")
+                if self._store.state != "PAUSED":
+                    self._store.set_state("PAUSED")
+            elif message.state == "running" and self._store.state == "PAUSED" and not self._frozen:
+                self._go_on()
+        elif isinstance(message, RunCompleted | RunFailed) and self._completed is None and self._failure is None:
+            if isinstance(message, RunCompleted):
+                self._completed = message
+            else:
+                self._failure = message
+            self._store.count("after_close", following)
+
+    def _heard(self, *, working: bool) -> None:
+        """The worker said something; `working`: something that a paused worker does not say."""
+        if self._store.state == "STARTING" or (working and self._resuming and not self._frozen):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._resuming = False
+        if self._store.state != "RUNNING":
+            self._store.set_state("RUNNING")
+
+    def _on_log(self, data: bytes) -> None:
+        dropped = self._log.write(data)
+        if dropped:
+            self._store.count("log_bytes_dropped", dropped)
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        if data and self._store.state == "STARTING":
+            self._go_on()
+            self._commit()
+
+    def _keep_malformed(self, lines: bytes) -> None:
+        self._malformed.write(lines)
+
+    # The store
+
+    def _commit(self) -> None:
+        journal = self._store
+        if journal.commit():
+            self._timers.cancel("retry")
+            self._timers.cancel("disk_full")
+            if self._worker is not None:
+                self._stdout.release()
+            return
+        if journal.gave_up:
+            return
+        if self._worker is not None:
+            self._stdout.hold()
+        if not self._timers.is_set("disk_full"):
+            print(f"shepherd: cannot store: {journal.trouble}; reading no more until it works", file=sys.stderr)
+            self._timers.set("disk_full", self._launch.disk_full_grace_s, self._give_up_storing)
+        self._timers.set("retry", _RETRY_S, self._commit)
+
+    def _give_up_storing(self) -> None:
+        detail = f"nothing could be stored for {self._launch.disk_full_grace_s:g} s ({self._store.trouble})"
+        self._store.give_up()
+        self._stdout.release()
+        self._end("disk_full", detail)
+        if self._cause is None:  # the worker has ended already, but not all that it said is on record
+            self._cause, self._detail = "disk_full", detail
+
+    # What the worker is told
+
+    def _on_command(self) -> None:
+        assert self._inbox is not None
+        commands, bad = self._inbox.read()
+        if bad:
+            self._store.count("control_malformed", bad)
+        for command in commands:
+            if self._worker_gone:
+                continue
+            if command == "cancel":
+                self._end("cancel", "cancelled")
+            elif command == "pause":
+                self._pause()
+            elif command == "resume":
+                self._resume()
+            else:
+                self._tell("checkpoint")
+        self._commit()
+
+    def _tell(self, kind: str) -> None:
+        if not self._stdin.send(kind):
+            self._store.count("control_unheard")
+
+    def _pause(self) -> None:
+        if self._frozen or self._cause is not None or self._timers.is_set("pause"):
+            return
+        if self._launch.worker_pauses:
+            self._tell("pause")
+            self._timers.set("pause", self._launch.pause_grace_s, self._freeze)
+        else:
+            self._freeze()
+
+    def _freeze(self) -> None:
+        self._frozen = True
+        stopped = processes.freeze(self._find)
+        self._store.set_state("PAUSED", f"{stopped} processes stopped by SIGSTOP")
+        self._commit()
+
+    def _resume(self) -> None:
+        if self._launch.worker_pauses:
+            self._timers.cancel("pause")
+            self._resuming = True  # the state follows when the worker shows that it goes on
+            self._tell("resume")
+        if self._frozen:
+            self._thaw()
+            self._go_on()
+
+    def _thaw(self) -> None:
+        self._frozen = False
+        processes.thaw(self._find)
+
+    # Ending it
+
+    def _end(self, cause: Cause, detail: str) -> None:
+        """End the worker for a reason of ours; the first reason stands."""
+        if self._cause is not None or self._worker_gone:
+            return
+        self._cause, self._detail = cause, detail
+        self._timers.cancel("pause")
+        if cause == "out_of_memory":
+            self._kill_tree()
+            return
+        self._tell("stop")
+        if self._frozen:
+            self._thaw()
+        self._store.set_state("RUNNING" if self._store.state == "PAUSED" else self._store.state, f"ending: {detail}")
+        grace = self._launch.term_grace_s
+        self._timers.set("terminate", min(_STOP_AT_MOST_S, grace * _STOP_SHARE), self._terminate)
+        self._timers.set("kill", grace, self._kill_tree)
+        self._commit()
+
+    def _terminate(self) -> None:
+        assert self._worker is not None
+        # Our child, not reaped yet: its group cannot be anybody else's.
+        os.killpg(self._worker.pid, signal.SIGTERM)
+
+    def _watch_memory(self) -> None:
+        limit = self._launch.memory_mb
+        assert limit is not None
+        used = over_limit(self._find(), limit)
+        if used is None:
+            self._timers.set("memory", _MEMORY_WATCH_S, self._watch_memory)
+        else:
+            self._end("out_of_memory", f"used {used} MiB of memory, the run's limit is {limit} MiB")
+
+    # The record
+
+    def _judge(self) -> Verdict:
+        lines = [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        return judge(
+            Seen(
+                status=self._status,
+                cause=self._cause,
+                detail=self._detail,
+                completed=self._completed.reason if self._completed else None,
+                failure=self._failure.error if self._failure else None,
+                last_words=lines[-1] if lines else "",
+                kernel_killed=self._cgroup is not None and self._cgroup.killed_by_kernel > 0,
+                machine_oom=kernel_oom_kills() > self._oom_before,
+                unspoken=self._store.unspoken,
+            )
+        )
+
+    def _conclude(self, verdict: Verdict) -> ExitRecord:
+        ended = time.time()
+        record = ExitRecord(
+            run_id=self._launch.run_id,
+            attempt=self._launch.attempt,
+            outcome=verdict.outcome,
+            exit_code=verdict.exit_code,
+            signal=verdict.signal,
+            reason=verdict.reason,
+            message=one_line(verdict.message),
+            started=self._started,
+            ended=ended,
+            last_seq=0,
+        )
+        if self._journal is not None:
+            try:
+                self._journal.end(record)
+            except sqlite3.Error as error:
+                print(f"shepherd: the end is in exit.json only: {error}", file=sys.stderr)
+            record.last_seq = self._journal.last_seq
+            record.last_step = self._journal.last_step
+            record.counts = self._journal.counts
+        if self._cgroup is not None:
+            self._cgroup.remove()
+        remove_shared_memory(self._launch.run_id)
+        if self._inbox is not None:
+            self._inbox.close()
+        return record
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """The wakeup pipe has told the loop; without a handler it would not."""
+
+
+def _own_failure(error: Exception) -> Verdict:
+    """The shepherd itself could not go on, and so ended the worker."""
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    full = full or (isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL)
+    if full:
+        return Verdict("failed", "disk_full", f"the disk is full: {error}")
+    if isinstance(error, StoreError):
+        return Verdict("failed", "error", str(error))
+    return Verdict("lost", "unknown", f"the shepherd failed: {type(error).__name__}: {error}")
