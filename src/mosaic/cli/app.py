@@ -1,0 +1,139 @@
+"""The `mosaic` command itself: which commands there are, how one is loaded, how errors and exit codes come about."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from mosaic.cli.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, code_of
+from mosaic.client.errors import BadConfig, MosaicError
+
+# Name -> one line of help, in the order and under the headings that `mosaic --help` shows. They stand here, not in the
+# commands' files, so that help needs to import none of them.
+SECTIONS: dict[str, dict[str, str]] = {
+    "First steps": {
+        "quickstart": "Set everything up and watch a first training run.",
+        "doctor": "Find what is wrong in the home folder, explain it, mend it on request.",
+    },
+    "Start runs": {
+        "train": "Train with a worker; its hyperparameters are flags.",
+        "submit": "Submit a config file as a run.",
+        "script": "Run a shell script as a run.",
+    },
+    "Look at runs": {
+        "runs": "List runs, newest first.",
+        "show": "Show everything about runs.",
+        "watch": "Watch a run live.",
+        "logs": "Print or follow a run's log.",
+        "export": "Write a run's telemetry to Parquet or CSV.",
+        "record": "Record a run's live picture to a video file.",
+    },
+    "Steer runs": {
+        "pause": "Pause running runs.",
+        "resume": "Let paused runs go on; start ended ones again from their newest checkpoint.",
+        "cancel": "End runs.",
+        "retry": "Start ended runs again from the beginning.",
+        "rm": "Delete ended runs and their folders.",
+    },
+    "The platform": {
+        "up": "Start the daemon.",
+        "down": "Stop the daemon; runs go on.",
+        "status": "Show the daemon, its resources and what runs.",
+        "worker": "Install, list, show, remove and check workers.",
+        "completion": "Print the shell completion for bash, zsh or fish.",
+        "test": "Install what the tests need, then run ruff, mypy and all tests.",
+        "bench": "Run the benchmark NAME with ARGUMENTS; without NAME, list them.",
+    },
+}
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
+
+HELP = """MOSAIC runs reinforcement-learning libraries side by side: live to watch, impossible to lose.
+
+RUN is a run's name, its id or a unique beginning of it, or `latest`."""
+EPILOG = """Exit codes: 0 done, 1 failed (also: the watched run did), 2 wrong usage or config, 3 no daemon,
+4 no such run or worker, 5 not possible in the run's state, 130 interrupted. With --json, answers are JSON on stdout."""
+
+
+class LazyGroup(click.Group):
+    """Loads `mosaic.cli.<name>` and takes its `command` when <name> was typed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"mosaic.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "see `mosaic --help`"
+            raise click.UsageError(f"no such command: {name}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()), col_max=12)
+
+
+def context_settings() -> dict[str, object]:
+    return {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+@click.group(cls=LazyGroup, help=HELP, epilog=EPILOG, context_settings=context_settings())
+@click.version_option(None, "-V", "--version", package_name="mosaic-rl", message="mosaic %(version)s")
+def group() -> None:
+    pass
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; every way to end is an exit code and at most a few lines on stderr."""
+    try:
+        code = group.main(list(arguments), prog_name="mosaic", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return USAGE if arguments else 0
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        return _report(arguments, click_message(error), USAGE if isinstance(error, click.UsageError) else FAILED)
+    except MosaicError as error:
+        return _report(arguments, str(error), code_of(error), error)
+    except BrokenPipeError:
+        # Whoever read our output has left; keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+
+
+def click_message(error: click.ClickException) -> str:
+    """Click's message on one line, with the name of the parameter that it is about."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    if isinstance(error, click.UsageError) and not isinstance(error, click.BadParameter) and context is not None:
+        return f"{message}; see `{context.command_path} --help`" if "`" not in message else message
+    return message
+
+
+def _report(arguments: Sequence[str], message: str, code: int, error: MosaicError | None = None) -> int:
+    if "--json" in arguments:
+        answer: dict[str, object] = {"error": message, "exit_code": code}
+        if isinstance(error, BadConfig):
+            answer["errors"] = [field.as_dict() for field in error.errors]
+        click.echo(json.dumps(answer))
+    for line in message.splitlines():
+        click.echo(f"mosaic: {line}", err=True)
+    return code

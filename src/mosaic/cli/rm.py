@@ -1,0 +1,47 @@
+"""`mosaic rm`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mosaic.cli.options import for_each_run, json_option, make_client, runs_argument
+
+if TYPE_CHECKING:
+    from mosaic.client import Run
+
+
+@click.command("rm")
+@runs_argument
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Also runs that have not ended: they are cancelled first.")
+@json_option
+def command(references: tuple[str, ...], yes: bool, force: bool, as_json: bool) -> int:
+    """Delete ended runs and their folders.
+
+    Telemetry, logs, checkpoints and videos of the run are gone for good.
+    """
+    if not yes:
+        _ask(references)
+
+    def act(run: Run) -> Run:
+        run.remove(force=force)
+        return run
+
+    return for_each_run(references, act, lambda run: f"{run.name}: deleted", as_json)
+
+
+def _ask(references: tuple[str, ...]) -> None:
+    import sys
+
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is there to ask whether to delete: say --yes")
+    client = make_client()
+    runs = [client.run(reference) for reference in references]
+    for run in runs:
+        step = f", step {run.step:,}" if run.step else ""
+        click.echo(f"  {run.name} ({run.worker}) {run.state}{step}", err=True)
+    click.confirm(
+        f"Delete {'this run' if len(runs) == 1 else f'these {len(runs)} runs'} for good?", abort=True, err=True
+    )

@@ -1,0 +1,111 @@
+"""`mosaic runs`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from mosaic.cli.options import complete_workers, json_option, make_client
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from mosaic.client import Run
+
+STATES = ("queued", "starting", "running", "paused", "succeeded", "failed", "cancelled", "lost")
+BAR_WIDTH = 12
+
+
+@click.command("runs")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice([*STATES, "active", "ended"], case_sensitive=False),
+    help="Only runs in this state; may be repeated. active: not ended.", metavar="STATE",
+)  # fmt: skip
+@click.option("--worker", metavar="NAME", shell_complete=complete_workers, help="Only runs of this worker.")
+@click.option("--tag", metavar="TAG", help="Only runs with this tag.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="At most so many."
+)
+@click.option("--all", "-a", "everything", is_flag=True, help="All of them.")
+@json_option
+def command(
+    states: tuple[str, ...], worker: str | None, tag: str | None, limit: int, everything: bool, as_json: bool
+) -> None:
+    """List runs, newest first."""
+    from mosaic.cli.output import console, print_json
+
+    client = make_client()
+    wanted = _states(states)
+    found = client.all_runs(state=",".join(wanted) if wanted else None, worker=worker, tag=tag)
+    runs = list(found if everything else islice(found, limit + 1))
+    more = not everything and len(runs) > limit
+    runs = runs if everything else runs[:limit]
+    if as_json:
+        print_json([run.view for run in runs])
+        return
+    if not runs:
+        filtered = wanted or worker or tag
+        click.echo(
+            "no such runs" if filtered else "no runs yet: `mosaic quickstart`, or `mosaic train WORKER`", err=True
+        )
+        return
+    console().print(_table(runs))
+    if more:
+        click.echo(f"the newest {limit}; --all shows all", err=True)
+
+
+def _states(given: tuple[str, ...]) -> list[str]:
+    groups = {"active": STATES[:4], "ended": STATES[4:]}
+    return [state.upper() for name in given for state in groups.get(name, (name,))]
+
+
+def _table(runs: list[Run]) -> object:
+    from mosaic.cli import format
+    from mosaic.cli.local_runs import short_ids_in
+    from mosaic.cli.output import state_text, table
+
+    made = table("NAME", "ID", "STATE", "WORKER", "PROGRESS", "STEP", "AGE", "HOW IT IS", right=("STEP", "AGE"))
+    ids = short_ids_in(make_client().home, [run.id for run in runs])
+    for run in runs:
+        made.add_row(
+            run.name,
+            ids[run.id],
+            state_text(run.state),
+            run.worker,
+            _progress(run),
+            format.count(run.step),
+            format.age(run.view["created"]),
+            how_it_is(run),
+        )
+    return made
+
+
+def _progress(run: Run) -> Text:
+    from rich.text import Text
+
+    from mosaic.cli import format
+    from mosaic.cli.output import STATE_STYLES, ascii_only
+
+    if run.progress is None:
+        return Text("-", style="dim")
+    text = Text(format.bar(run.progress, BAR_WIDTH, ascii_only=ascii_only()), style=STATE_STYLES[run.state])
+    return text.append(f" {format.percent(run.progress):>4}", style="default")
+
+
+def how_it_is(run: Run) -> str:
+    """A few words: how an ended run ended, what a living one is waiting for."""
+    from mosaic.cli import format
+
+    attempt = f"attempt {run.attempt}" if run.attempt > 1 else ""
+    if run.exit is not None and run.ended:
+        lasted = format.duration(run.exit["ended"] - run.exit["started"])
+        text = f"in {lasted}" if run.state == "SUCCEEDED" else f"{run.exit['message']} after {lasted}"
+    elif run.view["detail"]:
+        text = run.view["detail"]
+    elif run.view.get("silent_s") is not None and run.state == "RUNNING" and run.view["silent_s"] > 90:
+        text = f"silent for {format.duration(run.view['silent_s'])}"
+    else:
+        text = ""
+    return ", ".join(part for part in (attempt, text) if part)

@@ -1,0 +1,137 @@
+"""`mosaic show`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mosaic.cli.options import json_option, make_client, runs_argument
+
+if TYPE_CHECKING:
+    from mosaic.client import Run
+
+LABEL_WIDTH = 13
+
+
+@click.command("show")
+@runs_argument
+@json_option
+def command(references: tuple[str, ...], as_json: bool) -> None:
+    """Show everything about runs.
+
+    How they are, what they were asked, config, metrics, checkpoints, attempts, what was odd, and where the folder is.
+    """
+    from mosaic.cli.output import print_json
+
+    client = make_client()
+    runs = [client.run(reference) for reference in references]
+    if as_json:
+        print_json([{**run.view, **_details(run)} for run in runs])
+        return
+    for index, run in enumerate(runs):
+        if index:
+            click.echo("")
+        for label, value in _lines(run, _details(run)):
+            click.echo(f"{label:{LABEL_WIDTH}} {value}".rstrip())
+
+
+def _details(run: Run) -> dict[str, Any]:
+    """What the run's own store says beyond the view."""
+    import msgspec
+
+    from mosaic.store import RunReader, StoreMissing
+
+    try:
+        with RunReader(run.folder / "run.sqlite") as reader:
+            return {
+                "attempts": msgspec.to_builtins(reader.attempts()),
+                "checkpoints": reader.checkpoints(),
+                "stages": reader.stages(),
+                "series": msgspec.to_builtins(reader.series()),
+                "counters": reader.counters(),
+            }
+    except StoreMissing:
+        return {"attempts": [], "checkpoints": [], "stages": [], "series": [], "counters": {}}
+
+
+def _lines(run: Run, details: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from mosaic.cli import format
+
+    view = run.view
+    yield "run", f"{run.name}  {run.id}"
+    yield "state", run.state + (f"  ({view['detail']})" if view["detail"] else "")
+    yield from _end(run)
+    step = f"step {format.count(run.step)}" + (f" of {view['total_steps']:,}" if view["total_steps"] else "")
+    yield "progress", step + (f", {format.percent(run.progress)}" if run.progress is not None else "")
+    yield "worker", run.worker
+    yield from _times(view)
+    yield "asked for", _asked_for(view)
+    if run.tags:
+        yield "tags", ", ".join(run.tags)
+    yield "folder", view["folder"]
+    for index, (key, value) in enumerate(run.config.items()):
+        yield ("config" if index == 0 else ""), f"{key} = {json.dumps(value)}"
+    for index, info in enumerate(details["series"]):
+        value = format.number(info["last_value"])
+        points = f"{info['points']:,} points, last at step {info['last_step']:,}"
+        yield ("metrics" if index == 0 else ""), f"{info['name']} {value}  ({points})"
+    for index, row in enumerate(details["checkpoints"]):
+        note = "  (superseded)" if row["superseded"] else ""
+        yield ("checkpoints" if index == 0 else ""), f"step {row['step']:,}  {row['path']}{note}"
+    for index, row in enumerate(details["stages"]):
+        yield ("stages" if index == 0 else ""), f"{row['name']}  {format.clock(row['time'])}"
+    if len(details["attempts"]) > 1 or any(attempt["attempt"] > 1 for attempt in details["attempts"]):
+        for index, attempt in enumerate(details["attempts"]):
+            yield ("attempts" if index == 0 else ""), _attempt(attempt)
+    odd = {name: number for name, number in details["counters"].items() if number}
+    for index, (name, number) in enumerate(odd.items()):
+        yield ("odd" if index == 0 else ""), f"{name.replace('_', ' ')}: {number:,}"
+
+
+def _end(run: Run) -> Iterator[tuple[str, str]]:
+    record = run.exit
+    if record is None:
+        return
+    how = [f"exit code {record['exit_code']}"] if record["exit_code"] is not None else []
+    how += [record["signal"]] if record["signal"] else []
+    why = record["reason"].replace("_", " ")
+    yield "ended", f"{why}: {record['message']}" + (f"  ({', '.join(how)})" if how else "")
+
+
+def _times(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from mosaic.cli import format
+
+    yield "submitted", f"{format.moment(view['created'])}  ({format.age(view['created'])} ago)"
+    if view["started"]:
+        until = view["ended"] or None
+        yield "started", format.moment(view["started"])
+        if until:
+            yield "finished", f"{format.moment(until)}  after {format.duration(until - view['started'])}"
+    if view.get("silent_s") is not None and not view["ended"]:
+        yield "last heard", f"{format.duration(view['silent_s'])} ago"
+
+
+def _asked_for(view: dict[str, Any]) -> str:
+    resources, retry = view["resources"], view["retry"]
+    parts = [f"{resources['cpus']} CPU{'s' if resources['cpus'] > 1 else ''}"]
+    if resources["memory_mb"]:
+        parts.append(f"{resources['memory_mb']:,} MB")
+    if resources["gpus"]:
+        parts.append(f"{resources['gpus']} GPUs")
+    parts.append(f"priority {view['priority']}")
+    if retry["policy"] != "none":
+        parts.append(f"retry by {retry['policy']}, at most {retry['limit']} times")
+    return ", ".join(parts)
+
+
+def _attempt(attempt: dict[str, Any]) -> str:
+    from mosaic.cli import format
+
+    start = "from the beginning" if attempt["resumed_step"] is None else f"from step {attempt['resumed_step']:,}"
+    text = f"{attempt['attempt']}  {format.moment(attempt['started'])}  {start}"
+    if attempt["outcome"]:
+        text += f", {attempt['outcome']}: {attempt['message']}"
+    return text
