@@ -50,7 +50,8 @@ class Journal:
         self._writer.set_state(state, time.time(), detail)
 
     def count(self, name: str, by: int = 1) -> None:
-        self._writer.count(name, by)
+        if by:
+            self._writer.count(name, by)
 
     def count_all(self, counts: Counter[str]) -> None:
         for name, by in counts.items():

@@ -51,6 +51,7 @@ _STOP_SHARE = 0.1  # of the grace: how long `stop` on stdin is given before SIGT
 _STOP_AT_MOST_S = 3.0
 _LEFTOVER_WAIT_S = 1.0  # for descendants that end by themselves once the worker is gone
 _LEFTOVER_GRACE_S = 5.0
+_CLOSED_EARLY_S = 1.0  # a worker may close its stdout this long before it ends
 _CENSUS_S = 0.05
 _MEMORY_WATCH_S = 0.5
 _RETRY_S = 1.0
@@ -233,7 +234,7 @@ class Shepherd:
     def _on_worker_gone(self) -> None:
         self._worker_gone = True
         self._stdin.close()
-        for name in ("pause", "terminate", "kill", "memory"):
+        for name in ("pause", "terminate", "kill", "memory", "closed"):
             self._timers.cancel(name)
         wait = _LEFTOVER_WAIT_S if self._cause is None else 0.0
         self._timers.set("leftover_terminate", wait, self._terminate_leftovers)
@@ -285,7 +286,7 @@ class Shepherd:
         messages = self._reader.feed(data) if data else self._reader.finish()
         journal = self._store
         if not data and not self._worker_gone:
-            journal.count("stdout_closed_early")
+            self._timers.set("closed", _CLOSED_EARLY_S, lambda: journal.count("stdout_closed_early"))
         if self._stdout.abandoned:
             journal.count("stdout_held_by_strangers")
         journal.count_all(self._reader.counts)

@@ -107,5 +107,5 @@ class TelemetryReader:
 
     def _give_up_line(self) -> None:
         self.counts["oversized"] += 1
-        self._keep(bytes(self._partial[:KEPT_OF_A_BAD_LINE]) + b"\n")
+        self._keep(bytes(self._partial[: min(KEPT_OF_A_BAD_LINE, self._limit)]) + b"\n")
         self._partial.clear()

@@ -7,7 +7,7 @@ cannot say are written as the strings "nan", "inf" and "-inf".
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -15,6 +15,9 @@ TELEMETRY_VERSION = 1
 
 # A number as JSON can carry it: NaN and infinities travel as strings.
 Number = float | Literal["nan", "inf", "-inf"]
+
+# A whole number as the store can keep it: 64 bits.
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Message(
@@ -31,63 +34,63 @@ class Message(
 class RunStarted(Message, tag="run_started"):
     run_id: str
     worker: str
-    version: int = TELEMETRY_VERSION
+    version: Whole = TELEMETRY_VERSION
     worker_version: str = ""
-    pid: int = 0
+    pid: Whole = 0
     config: dict[str, Any] = {}
 
 
 class RunCompleted(Message, tag="run_completed"):
     """The worker ended well: it did all that was asked (`finished`), or was told to end early (`stopped`)."""
 
-    step: int | None = None
+    step: Whole | None = None
     reason: Literal["finished", "stopped"] = "finished"
     summary: dict[str, Any] = {}
 
 
 class RunFailed(Message, tag="run_failed"):
     error: str
-    step: int | None = None
+    step: Whole | None = None
     traceback: str = ""
 
 
 class Heartbeat(Message, tag="heartbeat"):
     """Sent every 30 seconds, and at once when the worker pauses or goes on."""
 
-    step: int | None = None
+    step: Whole | None = None
     state: Literal["running", "paused"] = "running"
 
 
 class Metric(Message, tag="metric"):
     """Named scalars at one step."""
 
-    step: int
+    step: Whole
     values: dict[str, Number]
 
 
 class Episode(Message, tag="episode"):
-    step: int
-    episode: int
+    step: Whole
+    episode: Whole
     episode_return: Number
-    length: int
+    length: Whole
     agent: str = ""
-    env: int = 0
+    env: Whole = 0
     extra: dict[str, Any] = {}
 
 
 class Step(Message, tag="step"):
-    step: int
+    step: Whole
     reward: Number = 0.0
-    episode: int = 0
+    episode: Whole = 0
     agent: str = ""
-    env: int = 0
+    env: Whole = 0
     extra: dict[str, Any] = {}
 
 
 class Checkpoint(Message, tag="checkpoint"):
     """A checkpoint is complete on disk; `path` is relative to the run folder."""
 
-    step: int
+    step: Whole
     path: str
 
 
@@ -95,9 +98,9 @@ class Stage(Message, tag="stage"):
     """A stage (of a curriculum, a script, an evaluation) begins; `index` counts from 1 to `total` (0: unknown)."""
 
     name: str
-    index: int = 0
-    total: int = 0
-    step: int | None = None
+    index: Whole = 0
+    total: Whole = 0
+    step: Whole | None = None
 
 
 class Log(Message, tag="log"):
