@@ -1,0 +1,1 @@
+"""The trainer daemon: queue, resources, API. Disposable: killing it at any moment harms no run."""

@@ -1,0 +1,41 @@
+"""`python -m mosaic.daemon`: the daemon in the foreground. `mosaic up` starts it in the background."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+
+def main() -> int:
+    if sys.platform != "linux":
+        print(
+            f"mosaic daemon: runs need a Linux kernel, this is {sys.platform}; "
+            "what works without: mosaic worker check, mosaic export, reading copied run folders",
+            file=sys.stderr,
+        )
+        return 1
+    parser = argparse.ArgumentParser(prog="python -m mosaic.daemon", description="The trainer daemon.")
+    parser.add_argument("--port", type=int, help="on 127.0.0.1; 0: any that is free (default: 8765 if that is free)")
+    parser.add_argument("--takeover", action="store_true", help="have a running daemon hand over first")
+    options = parser.parse_args()
+
+    from mosaic.daemon.resources import BadSetting
+    from mosaic.daemon.server import AlreadyRunning, run, set_up_log
+    from mosaic.paths import Home
+
+    set_up_log()
+    try:
+        run(Home.from_environment(), options.port, takeover=options.takeover)
+    except (AlreadyRunning, BadSetting, OSError) as error:
+        print(f"mosaic daemon: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads that still bury or install something need not be waited for: the next daemon does it again.
+    os._exit(code)

@@ -1,0 +1,186 @@
+"""The daemon as a process: one for each home, on the loopback interface, gone at a word."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import http.client
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from mosaic import __version__
+from mosaic.daemon.app import PREFIX, make_app
+from mosaic.daemon.auth import load_token
+from mosaic.daemon.resources import find_capacity
+from mosaic.daemon.trainer import Trainer
+from mosaic.files import write_atomic
+from mosaic.paths import Home
+
+log = logging.getLogger("mosaic.daemon")
+
+HOST = "127.0.0.1"
+DEFAULT_PORT = 8765
+# A look at the lock from outside (`mosaic status`) holds it for an instant.
+LOCK_PATIENCE_S = 0.5
+TAKEOVER_PATIENCE_S = 30.0
+# What requests that are under way get to finish when the daemon stops.
+FINISH_S = 5
+
+
+class AlreadyRunning(Exception):
+    """Another daemon holds this home; the text says which."""
+
+
+class Server(uvicorn.Server):
+    """Without uvicorn's ten wake-ups a second and without its signal handlers."""
+
+    def __init__(self, config: uvicorn.Config, stop: asyncio.Event) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    async def main_loop(self) -> None:
+        await self._stop.wait()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def run(home: Home, port: int | None, *, takeover: bool) -> None:
+    home.trainer.mkdir(parents=True, exist_ok=True)
+    lock = _take_lock(home, takeover=takeover)
+    try:
+        asyncio.run(_serve(home, port))
+    finally:
+        home.daemon_info.unlink(missing_ok=True)
+        os.close(lock)
+
+
+async def _serve(home: Home, port: int | None) -> None:
+    listener = _listen(port)
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    token = load_token(home.token)
+    trainer = Trainer(home, find_capacity())
+    app, guarded = make_app(trainer, token, url)
+    stop: asyncio.Event = app.state.stop
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    config = uvicorn.Config(
+        guarded,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        # Frames are JPEG already: deflating them again takes more than all the rest.
+        ws_per_message_deflate=False,
+        ws_max_size=1 << 16,
+        timeout_graceful_shutdown=FINISH_S,
+    )
+    await trainer.start()
+    _announce(home, url)
+    log.info("MOSAIC %s daemon %d at %s", __version__, os.getpid(), url)
+    server = Server(config, stop)
+    letting_go = asyncio.create_task(_let_go(stop, trainer))
+    await server.serve(sockets=[listener])
+    await letting_go
+    log.info("daemon %d ends; runs go on", os.getpid())
+
+
+async def _let_go(stop: asyncio.Event, trainer: Trainer) -> None:
+    """Before the answers under way are finished: start nothing more, and send followers away to come back later."""
+    await stop.wait()
+    await trainer.stop()
+
+
+def _listen(port: int | None) -> socket.socket:
+    """The port asked for; without one the usual one, or any if somebody has that."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, DEFAULT_PORT if port is None else port))
+    except OSError:
+        if port is not None:
+            raise
+        listener.bind((HOST, 0))
+    return listener
+
+
+def _announce(home: Home, url: str) -> None:
+    info = {"pid": os.getpid(), "url": url, "version": __version__, "started": time.time()}
+    write_atomic(home.daemon_info, json.dumps(info).encode() + b"\n", mode=0o600)
+
+
+def _take_lock(home: Home, *, takeover: bool) -> int:
+    descriptor = os.open(home.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if takeover and not _try_lock(descriptor, LOCK_PATIENCE_S):
+        _ask_to_stop(home)
+        patience = TAKEOVER_PATIENCE_S
+    else:
+        patience = LOCK_PATIENCE_S
+    if not _try_lock(descriptor, patience):
+        os.close(descriptor)
+        raise AlreadyRunning(f"another daemon has this home ({home.root}): {_describe_holder(home)}")
+    return descriptor
+
+
+def _try_lock(descriptor: int, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
+
+
+def _describe_holder(home: Home) -> str:
+    try:
+        info = json.loads(home.daemon_info.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return "it has not said yet who it is"
+    return f"pid {info['pid']}, {info['url']}, version {info['version']}"
+
+
+def _ask_to_stop(home: Home) -> None:
+    """Handover: the old daemon starts nothing more, finishes its answers and lets go of the lock."""
+    try:
+        url = urlsplit(json.loads(home.daemon_info.read_bytes())["url"])
+        token = home.token.read_text().strip()
+    except (FileNotFoundError, ValueError):
+        return
+    connection = http.client.HTTPConnection(url.hostname or HOST, url.port, timeout=5)
+    try:
+        connection.request("POST", f"{PREFIX}/daemon/shutdown", headers={"Authorization": f"Bearer {token}"})
+        connection.getresponse().read()
+    except (OSError, http.client.HTTPException) as error:
+        print(f"mosaic daemon: the old daemon does not answer ({error}); waiting for its lock", file=sys.stderr)
+    finally:
+        connection.close()
+
+
+def set_up_log() -> None:
+    """One line per event, to stderr: whoever starts the daemon decides where that goes."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
