@@ -15,7 +15,6 @@ import os
 import select
 import signal
 import sqlite3
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from types import FrameType
 
 from mosaic.paths import RunFolder
 from mosaic.shepherd import processes
+from mosaic.shepherd.complaints import complain
 from mosaic.shepherd.control import Inbox, WorkerInput
 from mosaic.shepherd.exit_record import ExitFile, ExitRecord, one_line, read_exit
 from mosaic.shepherd.journal import Journal
@@ -64,27 +64,27 @@ def tend(path: str) -> int:
     try:
         launch = read_launch(folder)
     except LaunchError as error:
-        print(f"shepherd: {error}", file=sys.stderr)
+        complain(f"{error}")
         return MISUSED
     lock = take_lock(folder)
     if lock is None:
-        print(f"shepherd: run {launch.run_id} already has a shepherd, nothing started", file=sys.stderr)
+        complain(f"run {launch.run_id} already has a shepherd, nothing started")
         return REFUSED
     earlier, ended = read_shepherd(folder), read_exit(folder)
     recorded = max(earlier.attempt if earlier else 0, ended.attempt if ended else 0)
     if launch.attempt <= recorded:
-        print(f"shepherd: attempt {launch.attempt} is not after {recorded}, nothing started", file=sys.stderr)
+        complain(f"attempt {launch.attempt} is not after {recorded}, nothing started")
         return REFUSED
     try:
         exit_file = ExitFile(folder)
     except OSError as error:
-        print(f"shepherd: no room for exit.json in {folder.path}: {error.strerror}", file=sys.stderr)
+        complain(f"no room for exit.json in {folder.path}: {error.strerror}")
         return UNRECORDED
     record = Shepherd(folder, launch, earlier).run()
     try:
         exit_file.write(record)
     except OSError as error:  # the folder was taken away meanwhile
-        print(f"shepherd: could not record the end in {folder.exit}: {error.strerror}", file=sys.stderr)
+        complain(f"could not record the end in {folder.exit}: {error.strerror}")
         return UNRECORDED
     return RECORDED
 
@@ -129,7 +129,7 @@ class Shepherd:
         except SpawnFailed as error:
             verdict = Verdict("failed", "spawn_failed", str(error))
         except Exception as error:  # whatever went wrong in here, the tree must end and exit.json must tell
-            traceback.print_exc()
+            complain(traceback.format_exc())
             verdict = _own_failure(error)
         processes.kill_all(self._find, self._reap)
         return self._conclude(verdict)
@@ -352,7 +352,7 @@ class Shepherd:
         if self._worker is not None:
             self._stdout.hold()
         if not self._timers.is_set("disk_full"):
-            print(f"shepherd: cannot store: {journal.trouble}; reading no more until it works", file=sys.stderr)
+            complain(f"cannot store: {journal.trouble}; reading no more until it works")
             self._timers.set("disk_full", self._launch.disk_full_grace_s, self._give_up_storing)
         self._timers.set("retry", _RETRY_S, self._commit)
 
@@ -486,7 +486,7 @@ class Shepherd:
             try:
                 self._journal.end(record)
             except sqlite3.Error as error:
-                print(f"shepherd: the end is in exit.json only: {error}", file=sys.stderr)
+                complain(f"the end is in exit.json only: {error}")
             record.last_seq = self._journal.last_seq
             record.last_step = self._journal.last_step
             record.counts = self._journal.counts
