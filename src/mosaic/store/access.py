@@ -104,8 +104,8 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?{options}"
     database = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     try:
-        database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         schema.check(database, path)
+        database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     except BaseException:
         database.close()
         raise
