@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Steer runs": {
         "pause": "Pause running runs.",
         "resume": "Let paused runs go on; start ended ones again from their newest checkpoint.",
+        "checkpoint": "Ask running runs to write a checkpoint now.",
         "cancel": "End runs.",
         "retry": "Start ended runs again from the beginning.",
         "rm": "Delete ended runs and their folders.",
@@ -44,6 +45,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "The platform": {
         "up": "Start the daemon.",
         "down": "Stop the daemon; runs go on.",
+        "open": "Open the GUI in a browser, logged in.",
         "status": "Show the daemon, its resources and what runs.",
         "worker": "Install, list, show, remove and check workers.",
         "completion": "Print the shell completion for bash, zsh or fish.",

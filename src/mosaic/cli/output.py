@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
 STATE_STYLES = {
@@ -27,6 +27,7 @@ STATE_STYLES = {
 
 # What is piped is not a terminal's width; a program or a log wants each row on its line.
 PIPE_WIDTH = 250
+LEAST_YIELDING_WIDTH = 16
 
 
 def print_json(value: Any) -> None:
@@ -46,26 +47,47 @@ def console() -> Console:
     return Console(width=width, highlight=False, soft_wrap=False, emoji=False)
 
 
-def ascii_only() -> bool:
-    return not (sys.stdout.encoding or "ascii").lower().startswith("utf")
+def ascii_only(console: Console) -> bool:
+    """Whether bars and curves must do without block characters."""
+    return not console.encoding.lower().startswith("utf")
 
 
-def table(*headings: str, right: tuple[str, ...] = (), give_way: tuple[str, ...] = ()) -> Table:
-    """A table without lines; columns named in `give_way` are cut first where the terminal is narrow."""
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    *,
+    right: Collection[str] = (),
+    yields: str,
+    drop: Sequence[str] = (),
+    console: Console,
+) -> None:
+    """A table without lines. In a narrow terminal the columns in `drop` go first, in order, then `yields` is cut."""
+    from rich.cells import cell_len
     from rich.table import Table
 
+    def natural(heading: str) -> int:
+        column = headings.index(heading)
+        return max(cell_len(heading), *(cell_len(str(row[column])) for row in rows), 0)
+
+    widths = {heading: natural(heading) for heading in headings}
+    shown = list(headings)
+    for heading in drop:
+        fixed = sum(widths[name] + 2 for name in shown if name != yields)
+        if fixed + min(widths[yields], LEAST_YIELDING_WIDTH) <= console.width:
+            break
+        shown.remove(heading)
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for heading in headings:
-        yielding = heading in give_way
+    for heading in shown:
         made.add_column(
             heading,
             justify="right" if heading in right else "left",
             no_wrap=True,
             overflow="ellipsis",
-            min_width=6 if yielding else None,
-            ratio=None,
+            min_width=None if heading == yields else widths[heading],
         )
-    return made
+    for row in rows:
+        made.add_row(*(cell for heading, cell in zip(headings, row, strict=True) if heading in shown))
+    console.print(made)
 
 
 def state_text(state: str) -> Text:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 WORKER = "tabular"
 CONFIG: dict[str, Any] = {
     "algorithm": "q_learning",
-    "env_id": "Taxi-v3",
-    "total_timesteps": 400_000,
-    "checkpoint_every": 100_000,
-    "hyperparameters": {"learning_rate": 0.2, "exploration_fraction": 0.3},
+    "env_id": "Taxi-v4",
+    "total_timesteps": 200_000,
+    "checkpoint_every": 50_000,
+    "hyperparameters": {"learning_rate": 0.5, "exploration_fraction": 0.3},
 }
-ABOUT = "Q-learning on Gymnasium's Taxi-v3: fetch a passenger, bring them where they want to go"
+ABOUT = "Q-learning on Gymnasium's Taxi-v4: fetch a passenger, bring them where they want to go"
 
 # "Before" and "after" are means over so many episodes at either end.
 COMPARED_EPISODES = 100
@@ -96,7 +96,7 @@ def _result(client: Client, run: Run) -> dict[str, Any]:
 
     with RunReader(run.folder / "run.sqlite") as reader:
         newest = [float(row["episode_return"]) for row in reader.episodes(limit=COMPARED_EPISODES)]
-        checkpoints = [row["path"] for row in reader.checkpoints() if not row["superseded"]]
+        checkpoints = [row["path"] for row in reader.checkpoints() if not row.get("superseded")]
     oldest = (float(row["episode_return"]) for row in run.telemetry(kinds=["episode"]))
     return {
         "run": run.view,

@@ -10,9 +10,11 @@ import click
 from mosaic.cli.options import complete_workers, json_option, make_client
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
     from mosaic.client import Run
+    from mosaic.paths import Home
 
 STATES = ("queued", "starting", "running", "paused", "succeeded", "failed", "cancelled", "lost")
 BAR_WIDTH = 12
@@ -34,7 +36,7 @@ def command(
     states: tuple[str, ...], worker: str | None, tag: str | None, limit: int, everything: bool, as_json: bool
 ) -> None:
     """List runs, newest first."""
-    from mosaic.cli.output import console, print_json
+    from mosaic.cli.output import print_json
 
     client = make_client()
     wanted = _states(states)
@@ -51,7 +53,7 @@ def command(
             "no such runs" if filtered else "no runs yet: `mosaic quickstart`, or `mosaic train WORKER`", err=True
         )
         return
-    console().print(_table(runs))
+    _print(runs, client.home)
     if more:
         click.echo(f"the newest {limit}; --all shows all", err=True)
 
@@ -61,37 +63,47 @@ def _states(given: tuple[str, ...]) -> list[str]:
     return [state.upper() for name in given for state in groups.get(name, (name,))]
 
 
-def _table(runs: list[Run]) -> object:
+def _print(runs: list[Run], home: Home) -> None:
     from mosaic.cli import format
     from mosaic.cli.local_runs import short_ids_in
-    from mosaic.cli.output import state_text, table
+    from mosaic.cli.output import console, print_table, state_text
 
-    made = table("NAME", "ID", "STATE", "WORKER", "PROGRESS", "STEP", "AGE", "HOW IT IS", right=("STEP", "AGE"))
-    ids = short_ids_in(make_client().home, [run.id for run in runs])
-    for run in runs:
-        made.add_row(
+    screen = console()
+    ids = short_ids_in(home, [run.id for run in runs])
+    rows = [
+        [
             run.name,
             ids[run.id],
             state_text(run.state),
             run.worker,
-            _progress(run),
+            _bar(run, screen),
+            "-" if run.progress is None else format.percent(run.progress),
             format.count(run.step),
             format.age(run.view["created"]),
             how_it_is(run),
-        )
-    return made
+        ]
+        for run in runs
+    ]
+    print_table(
+        ("NAME", "ID", "STATE", "WORKER", "PROGRESS", "", "STEP", "AGE", "HOW IT IS"),
+        rows,
+        right=("", "STEP", "AGE"),
+        yields="HOW IT IS",
+        drop=("PROGRESS", "WORKER", "ID", "STEP", "AGE"),
+        console=screen,
+    )
 
 
-def _progress(run: Run) -> Text:
+def _bar(run: Run, screen: Console) -> str | Text:
     from rich.text import Text
 
     from mosaic.cli import format
     from mosaic.cli.output import STATE_STYLES, ascii_only
 
     if run.progress is None:
-        return Text("-", style="dim")
-    text = Text(format.bar(run.progress, BAR_WIDTH, ascii_only=ascii_only()), style=STATE_STYLES[run.state])
-    return text.append(f" {format.percent(run.progress):>4}", style="default")
+        return ""
+    bar = format.bar(run.progress, BAR_WIDTH, ascii_only=ascii_only(screen))
+    return Text(bar, style=STATE_STYLES[run.state])
 
 
 def how_it_is(run: Run) -> str:

@@ -79,7 +79,7 @@ def _lines(run: Run, details: dict[str, Any]) -> Iterator[tuple[str, str]]:
         points = f"{info['points']:,} points, last at step {info['last_step']:,}"
         yield ("metrics" if index == 0 else ""), f"{info['name']} {value}  ({points})"
     for index, row in enumerate(details["checkpoints"]):
-        note = "  (superseded)" if row["superseded"] else ""
+        note = "  (superseded)" if row.get("superseded") else ""
         yield ("checkpoints" if index == 0 else ""), f"step {row['step']:,}  {row['path']}{note}"
     for index, row in enumerate(details["stages"]):
         yield ("stages" if index == 0 else ""), f"{row['name']}  {format.clock(row['time'])}"
@@ -97,8 +97,13 @@ def _end(run: Run) -> Iterator[tuple[str, str]]:
         return
     how = [f"exit code {record['exit_code']}"] if record["exit_code"] is not None else []
     how += [record["signal"]] if record["signal"] else []
-    why = record["reason"].replace("_", " ")
-    yield "ended", f"{why}: {record['message']}" + (f"  ({', '.join(how)})" if how else "")
+    yield "ended", end_text(record) + (f"  ({', '.join(how)})" if how else "")
+
+
+def end_text(record: dict[str, Any]) -> str:
+    """Reason and message, without saying the same twice."""
+    reason, message = record["reason"].replace("_", " "), record["message"]
+    return message if message and reason.lower() in message.lower() else f"{reason}: {message}".rstrip(": ")
 
 
 def _times(view: dict[str, Any]) -> Iterator[tuple[str, str]]:

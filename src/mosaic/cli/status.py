@@ -25,4 +25,17 @@ def command(as_json: bool) -> None:
 
 
 def lines_of(status: dict[str, Any]) -> list[str]:
-    return [str(status)]
+    from mosaic.cli import format
+
+    capacity, free = status["capacity"], status["free"]
+    cpus = f"{capacity['cpus'] - free['cpus']} of {capacity['cpus']} CPUs"
+    memory = f"{capacity['memory_mb'] - free['memory_mb']:,} of {capacity['memory_mb']:,} MB reserved"
+    gpus = f"{len(capacity['gpus']) - free['gpus']} of {len(capacity['gpus'])} GPUs"
+    runs = ", ".join(f"{number:,} {state.lower()}" for state, number in sorted(status["runs"].items()))
+    return [
+        f"daemon   {status['url']}  pid {status['pid']}, version {status['version']}, "
+        f"up for {format.duration(status['uptime_s'])}",
+        f"home     {status['home']}",
+        f"in use   {cpus}, {memory}, {gpus}",
+        f"runs     {runs or 'none yet'}",
+    ]

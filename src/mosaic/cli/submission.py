@@ -134,7 +134,8 @@ def submit(client: Client, spec: dict[str, Any], options: SubmitOptions) -> int:
     if options.as_json:
         print_json(run.view)
     else:
-        click.echo(f"{run.name}: {run.state.lower()}" + (f": {run.exit['message']}" if run.exit else ""))
+        why = f": {run.exit['message']}" if run.exit and run.state != "SUCCEEDED" else ""
+        click.echo(f"{run.name}: {run.state.lower()}{why}")
     return exit_code_of(run)
 
 

@@ -86,7 +86,13 @@ def _watch_screen(run: Run) -> None:
 
     model = _model_of(run)
     screen = Screen(model)
-    with Live(screen, console=console(), refresh_per_second=REDRAWS_PER_SECOND, vertical_overflow="crop"):
+    with Live(
+        screen,
+        console=console(),
+        refresh_per_second=REDRAWS_PER_SECOND,
+        vertical_overflow="crop",
+        redirect_stdout=False,
+    ):
         for _ in _changes(run, model):
             pass
         screen.live = False

@@ -56,7 +56,7 @@ def state_text(model: WatchModel) -> str:
     if view["exit"] is not None and view["ended"] is not None:
         record = view["exit"]
         text += f" after {format.duration(record['ended'] - record['started'])}"
-        if record["message"]:
+        if record["message"] and view["state"] != "SUCCEEDED":
             text += f": {record['message']}"
     elif view["detail"]:
         text += f": {view['detail']}"

@@ -78,7 +78,7 @@ class WatchModel:
                 case "metric":
                     self.metrics |= row["values"]
                 case "episode":
-                    self.episodes += 1
+                    self.episodes = max(self.episodes, row.get("episode", 0)) + 1
                     value = float(row["episode_return"])
                     self.returns.add(value)
                     self.recent_returns.append(value)

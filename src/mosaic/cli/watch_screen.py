@@ -21,13 +21,13 @@ class Screen:
         self.live = live
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Group(*self._lines(options.max_width))
+        yield Group(*self._lines(options.max_width, ascii_only(console)))
 
-    def _lines(self, width: int) -> list[RenderableType]:
+    def _lines(self, width: int, plain: bool) -> list[RenderableType]:
         model = self.model
-        lines = [self._title(), self._bar(width)]
+        lines = [self._title(), self._bar(width, plain)]
         if model.returns.values:
-            lines.append(self._curve(width))
+            lines.append(self._curve(width, plain))
         if model.metrics:
             lines += self._metrics(width)
         if model.stage is not None:
@@ -55,7 +55,7 @@ class Screen:
         )
         return text.append(f"  {view['worker']} {' '.join(what)}", style="dim")
 
-    def _bar(self, width: int) -> Text:
+    def _bar(self, width: int, plain: bool) -> Text:
         model = self.model
         told = [f"step {format.count(model.step)}" + (f" of {model.total:,}" if model.total else "")]
         if model.rate and model.view["state"] == "RUNNING":
@@ -66,15 +66,15 @@ class Screen:
         if model.fraction is None:
             return Text(words)
         length = max(8, min(40, width - len(words) - 8))
-        bar = format.bar(model.fraction, length, ascii_only=ascii_only())
+        bar = format.bar(model.fraction, length, ascii_only=plain)
         style = STATE_STYLES[model.view["state"]]
         return Text.assemble((bar, style), f" {format.percent(model.fraction):>4}  ", words)
 
-    def _curve(self, width: int) -> Text:
+    def _curve(self, width: int, plain: bool) -> Text:
         model = self.model
         told = f" {format.number(model.recent_return)}  {model.episodes:,} episodes"
         length = max(8, min(60, width - LABEL_WIDTH - len(told) - 1))
-        curve = format.sparkline(model.returns.values, length, ascii_only=ascii_only())
+        curve = format.sparkline(model.returns.values, length, ascii_only=plain)
         return Text.assemble((f"{'return':{LABEL_WIDTH}}", "dim"), (curve, "cyan"), told)
 
     def _metrics(self, width: int) -> list[Text]:

@@ -54,7 +54,7 @@ def install(sources: tuple[str, ...], extras: tuple[str, ...], as_json: bool) ->
 @json_option
 def list_(as_json: bool) -> None:
     """List the workers: those that come with MOSAIC and those installed."""
-    from mosaic.cli.output import console, print_json, table
+    from mosaic.cli.output import console, print_json, print_table
     from mosaic.cli.workers import envs_errors
     from mosaic.envs import WorkerEnvs
 
@@ -78,11 +78,13 @@ def list_(as_json: bool) -> None:
     if as_json:
         print_json(list(rows.values()))
         return
-    made = table("WORKER", "VERSION", "STATE", "EXTRAS", "ABOUT")
-    for name in sorted(rows):
-        row = rows[name]
-        made.add_row(name, row["version"], row["state"], ", ".join(row["extras"]) or "-", row["about"])
-    console().print(made)
+    cells = [
+        [name, row["version"], row["state"], ", ".join(row["extras"]) or "-", row["about"]]
+        for name, row in sorted(rows.items())
+    ]
+    print_table(
+        ("WORKER", "VERSION", "STATE", "EXTRAS", "ABOUT"), cells, yields="ABOUT", drop=("EXTRAS",), console=console()
+    )
     if any(row["state"] == "outdated" for row in rows.values()):
         click.echo("outdated: its pins or its metadata changed; `mosaic worker install NAME` renews it", err=True)
 

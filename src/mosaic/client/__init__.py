@@ -2,7 +2,7 @@
 
 client = Client()
 run = client.train("tabular", algorithm="q_learning", total_timesteps=20_000)
-run.wait().metrics("episode_return")
+run.wait().metrics("recent_return")
 """
 
 from __future__ import annotations

@@ -37,6 +37,11 @@ class Series:
         )
 
 
+def _number(value: float | str | None) -> float:
+    """JSON's way to say what is no number, as a float."""
+    return float("nan") if value is None else float(value)
+
+
 class Run:
     """One run as the daemon last told it; `refresh()` asks again, and whatever changes the run does so too."""
 
@@ -190,9 +195,7 @@ class Run:
         return Series(
             name,
             [point["step_max"] for point in points],
-            [float(point["mean"]) for point in points],
-            [float(point["min"]) for point in points],
-            [float(point["max"]) for point in points],
+            *([_number(point[key]) for point in points] for key in ("mean", "min", "max")),
         )
 
     def logs(self, lines: int | None = None, *, file: str = "worker") -> str:

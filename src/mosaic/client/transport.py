@@ -1,18 +1,16 @@
 """HTTP and WebSocket to the daemon of one home folder.
 
-Address and token are read anew for every connection, so a client outlives the daemon.
+Address and token are read anew for every connection, so a client outlives the daemon. What HTTP needs is imported where
+it is used: this package must be quick to import for the command line.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urlsplit
 
 from mosaic.client.errors import (
     BadConfig,
@@ -63,18 +61,17 @@ class Transport:
         status, data = self.request_bytes(method, path, query=query, body=body, timeout=timeout)
         answer = _parse(data)
         if status >= 400:
-            raise _error(status, answer, path)
+            raise _error(status, answer, method, path)
         return answer
 
     def request_bytes(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None, timeout: float = 0.0
     ) -> tuple[int, bytes]:
+        import http.client
+        from urllib.parse import urlsplit
+
         info, token = self._daemon()
         address = urlsplit(info.url)
-        target = PREFIX + path
-        given = {key: value for key, value in (query or {}).items() if value is not None}
-        if given:
-            target += "?" + urlencode(given)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         payload = None
         if body is not None:
@@ -84,7 +81,7 @@ class Transport:
             address.hostname or "127.0.0.1", address.port, timeout=timeout or self._timeout
         )
         try:
-            connection.request(method, target, payload, headers)
+            connection.request(method, _target(path, query), payload, headers)
             response = connection.getresponse()
             return response.status, response.read()
         except TimeoutError:
@@ -102,13 +99,9 @@ class Transport:
         from websockets.sync.client import connect
 
         info, token = self._daemon()
-        target = info.url.replace("http", "ws", 1) + PREFIX + path
-        given = {key: value for key, value in (query or {}).items() if value is not None}
-        if given:
-            target += "?" + urlencode(given)
         try:
             connection = connect(
-                target,
+                info.url.replace("http", "ws", 1) + _target(path, query),
                 additional_headers={"Authorization": f"Bearer {token}"},
                 open_timeout=self._timeout,
                 compression=None,
@@ -116,7 +109,7 @@ class Transport:
                 proxy=None,
             )
         except InvalidStatus as error:
-            raise _error(error.response.status_code, _parse(bytes(error.response.body or b"")), path) from None
+            raise _error(error.response.status_code, _parse(bytes(error.response.body or b"")), "GET", path) from None
         except (OSError, InvalidHandshake, EOFError):
             raise NoDaemon(NO_DAEMON) from None
         with connection:
@@ -124,6 +117,9 @@ class Transport:
 
     def answers(self) -> bool:
         """Whether the daemon that daemon.json names accepts connections."""
+        import socket
+        from urllib.parse import urlsplit
+
         info = read_daemon_info(self.home)
         if info is None:
             return False
@@ -144,6 +140,13 @@ class Transport:
             raise NoDaemon(NO_DAEMON) from None
 
 
+def _target(path: str, query: Mapping[str, Any] | None) -> str:
+    from urllib.parse import urlencode
+
+    given = {key: value for key, value in (query or {}).items() if value is not None}
+    return PREFIX + path + ("?" + urlencode(given) if given else "")
+
+
 def _parse(data: bytes) -> Any:
     try:
         return json.loads(data) if data else None
@@ -151,7 +154,7 @@ def _parse(data: bytes) -> Any:
         return {"error": f"the daemon's answer is not JSON: {data[:80]!r}"}
 
 
-def _error(status: int, answer: Any, path: str) -> MosaicError:
+def _error(status: int, answer: Any, method: str, path: str) -> MosaicError:
     message = answer.get("error") if isinstance(answer, dict) else None
     text = str(message or f"the daemon answered {status} to {path}")
     match status:
@@ -160,7 +163,8 @@ def _error(status: int, answer: Any, path: str) -> MosaicError:
         case 404:
             return NoSuchWorker(text) if path.startswith("/workers") else NoSuchRun(text)
         case 409:
-            return NotPossible(text)
+            # Looking conflicts with nothing: what was asked for could be several runs.
+            return NoSuchRun(text) if method == "GET" else NotPossible(text)
         case 400 | 422:
             return BadConfig(text, _field_errors(answer))
         case _:
