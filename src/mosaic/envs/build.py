@@ -20,13 +20,16 @@ def build(venv: Path, source: Source, extras: Sequence[str], tools: Tools, repor
     project = source.project
     _make_venv(venv, project.python if project else "", tools, report)
     install: list[str | Path] = ["pip", "install", "--python", venv / "bin" / "python"]
+    # Named in a file, not as an argument: so uv takes the build of mosaic that it has, until pyproject.toml changes.
+    mosaic = venv.parent / "mosaic.txt"
+    mosaic.write_text(f"-e {CHECKOUT.as_uri()}\n")
     locks = project.locks(extras) if project else []
     if locks:
-        backend = _torch_backend(locks, tools)
+        backend = torch_backend(locks, tools)
         tools.uv([*install, *backend, *(word for lock in locks for word in ("-r", lock))], report)
-        tools.uv([*install, "--no-deps", "-e", CHECKOUT, *source.requirement(())], report)
+        tools.uv([*install, "--no-deps", "-r", mosaic, *source.requirement(())], report)
     else:
-        tools.uv([*install, "-e", CHECKOUT, *source.requirement(extras)], report)
+        tools.uv([*install, "-r", mosaic, *source.requirement(extras)], report)
     if project and project.no_deps:
         # uv has no way round a requires-python that is stricter than need be; pip has.
         target: list[str | Path] = ["--python", venv / "bin" / "python"]
@@ -44,7 +47,7 @@ def _make_venv(venv: Path, python: str, tools: Tools, report: Report) -> None:
         ) from failure
 
 
-def _torch_backend(locks: Sequence[Path], tools: Tools) -> list[str]:
+def torch_backend(locks: Sequence[Path], tools: Tools) -> list[str]:
     """Let uv choose between the CPU and CUDA builds by what the machine has, unless somebody has chosen already."""
     needs_torch = any(_TORCH.search(lock.read_text(encoding="utf-8")) for lock in locks)
     if not needs_torch or "UV_TORCH_BACKEND" in os.environ or tools.torch_is_at_hand():

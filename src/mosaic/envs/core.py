@@ -70,12 +70,10 @@ class CoreEnv:
             uv = re.search(r"^uv==\S+", self.lock_file.read_text(), re.MULTILINE)
             if uv is None:
                 raise EnvsError(f"{self.lock_file} does not pin uv")
-            tools.pip(["install", "--quiet", "--disable-pip-version-check", uv.group()], report)
-            tools.uv(["pip", "install", "--quiet", "--python", tools.python, "-r", self.lock_file], report)
-            tools.uv(
-                ["pip", "install", "--quiet", "--python", tools.python, "--no-deps", "-e", self.checkout],
-                report,
-            )
+            tools.pip(["install", "-qq", "--disable-pip-version-check", uv.group()], report)
+            install: list[str | Path] = ["pip", "install", "--python", tools.python]
+            tools.uv([*install, "-r", self.lock_file], brief(report))
+            tools.uv([*install, "--quiet", "--no-deps", "-e", self.checkout], report)
             write_atomic(self.stamp, self.stamp_text().encode())
 
     def prepare_for_tests(self, report: Report) -> None:
@@ -84,7 +82,7 @@ class CoreEnv:
             if read(self.test_stamp) == checksum(self.test_lock_file):
                 return
             report("installing what the tests need")
-            tools.uv(["pip", "install", "--quiet", "--python", tools.python, "-r", self.test_lock_file], report)
+            tools.uv(["pip", "install", "--python", tools.python, "-r", self.test_lock_file], brief(report))
             write_atomic(self.test_stamp, checksum(self.test_lock_file).encode())
 
     def _belongs_here(self) -> bool:
@@ -119,6 +117,12 @@ def checksum(file: Path) -> str:
 
 def read(file: Path) -> str:
     return file.read_text() if file.is_file() else ""
+
+
+def brief(report: Report) -> Report:
+    """Passes on uv's downloads and totals, not every package by name."""
+    wanted = ("Downloading", "Prepared", "Installed", "error", "warning")
+    return lambda line: report(line.strip()) if line.lstrip().startswith(wanted) else None
 
 
 def say(line: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
 from mosaic.envs.errors import InstallFailed
-from mosaic.envs.projects import ENTRY_POINT_GROUP
-
-# A worker's NAME is a folder's name and a word on the command line.
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+from mosaic.envs.projects import ENTRY_POINT_GROUP, NAME
 
 
 @dataclass(frozen=True)
@@ -38,20 +36,23 @@ def offers(venv: Path) -> list[Offer]:
 def offered_by(venv: Path, distribution: str) -> Offer:
     """The one worker that `distribution` offers in this environment."""
     found = [offer for offer in offers(venv) if normal(offer.distribution) == normal(distribution)]
-    if not found:
+    check_names(distribution, [offer.name for offer in found])
+    return found[0]
+
+
+def check_names(distribution: str, names: Sequence[str]) -> None:
+    """A worker's package names one worker, by a fitting name."""
+    if not names:
         raise InstallFailed(
             f"{distribution} is not a worker: it offers no entry point in the group {ENTRY_POINT_GROUP!r}"
             f' ([project.entry-points."{ENTRY_POINT_GROUP}"] in its pyproject.toml)'
         )
-    if len(found) > 1:
-        names = ", ".join(offer.name for offer in found)
-        raise InstallFailed(f"{distribution} offers several workers ({names}); one package may offer one")
-    (offer,) = found
-    if not NAME.fullmatch(offer.name):
+    if len(names) > 1:
+        raise InstallFailed(f"{distribution} offers several workers ({', '.join(names)}); one package may offer one")
+    if not NAME.fullmatch(names[0]):
         raise InstallFailed(
-            f"{distribution} names its worker {offer.name!r}; allowed: small letters, digits, - and _, at most 64"
+            f"{distribution} names its worker {names[0]!r}; allowed: small letters, digits, - and _, at most 64"
         )
-    return offer
 
 
 def normal(distribution: str) -> str:

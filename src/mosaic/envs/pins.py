@@ -41,7 +41,8 @@ def lock_worker(tools: Tools, worker: WorkerProject, options: Sequence[str]) -> 
         constraints: list[str | Path] = ["-c", worker.folder / LOCK] if extra else []
         with tempfile.TemporaryDirectory() as folder:
             wanted = Path(folder) / "requirements.in"
-            wanted.write_text(f"-e {CHECKOUT}\n-e {worker.folder}{f'[{extra}]' if extra else ''}\n")
+            named = f"{worker.distribution}[{extra}]" if extra else worker.distribution
+            wanted.write_text(f"-e {CHECKOUT.as_uri()}\n-e {named} @ {worker.folder.as_uri()}\n")
             _compile(tools, lock, python, [wanted, *constraints, *hidden, *options])
 
 

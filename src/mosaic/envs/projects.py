@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from mosaic.paths import CHECKOUT
 
 ENTRY_POINT_GROUP = "mosaic.workers"
 LOCK = "requirements.lock"
+# A worker's NAME is a folder's name and a word on the command line.
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mosaic.envs.errors import InstallFailed
-from mosaic.envs.projects import WorkerProject
+from mosaic.envs.projects import NAME, WorkerProject
 from mosaic.paths import CHECKOUT
 
 # The beginning of a requirement: a distribution's name and perhaps extras; a version, marker or address may follow.
@@ -33,7 +33,7 @@ class Source:
         if project is not None:
             return cls(str(project.folder), project, ours=True)
         path = Path(given).expanduser()
-        if given.startswith((".", "/", "~")) or path.is_dir():
+        if given.startswith((".", "/", "~")) or (given and path.is_dir()):
             if not path.is_dir():
                 raise InstallFailed(f"no worker in {given}: there is no such folder")
             folder = path.resolve()
@@ -49,7 +49,9 @@ class Source:
     def key(self) -> str:
         """Names the files of an install under way: the worker's NAME if it is known beforehand."""
         known = self.project.name if self.project else None
-        return known or "source-" + hashlib.sha256(self.text.encode()).hexdigest()[:16]
+        if known and NAME.fullmatch(known):
+            return known
+        return "source-" + hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     @property
     def distribution(self) -> str:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -35,7 +35,6 @@ class Tools:
     venv: Path
     hold: tuple[int, ...] = ()  # file descriptors that the children inherit: our locks
     log: Path | None = None  # where all output is kept
-    extra_env: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_this_process(cls, *, hold: tuple[int, ...] = (), log: Path | None = None) -> Tools:
@@ -68,7 +67,7 @@ class Tools:
         environment["NO_COLOR"] = "1"
         if sys.platform == "linux":
             environment.setdefault("UV_LINK_MODE", "hardlink")
-        return environment | dict(self.extra_env)
+        return environment
 
     def torch_is_at_hand(self) -> bool:
         """Do the configured find-links provide torch? A folder is looked into, an address is trusted to."""

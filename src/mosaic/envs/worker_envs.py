@@ -12,10 +12,11 @@ from typing import Any
 
 from mosaic.envs.build import build
 from mosaic.envs.describe import describe
-from mosaic.envs.discover import NAME, offered_by
+from mosaic.envs.discover import check_names, offered_by
 from mosaic.envs.errors import InstallFailed, WorkerMissing
 from mosaic.envs.installed import InstalledWorker
 from mosaic.envs.locks import Report, held
+from mosaic.envs.projects import NAME
 from mosaic.envs.sources import Source, ours_in
 from mosaic.envs.tools import Tools
 from mosaic.paths import CHECKOUT, Home
@@ -50,6 +51,8 @@ class WorkerEnvs:
         wanted = Source.parse(source, self.workers)
         if wanted.project is not None:
             wanted.project.check_extras(extras)
+            check_names(wanted.distribution, [name for name, _ in wanted.project.workers])
+            self._check_not_taken(wanted, wanted.project.workers[0][0])
         with self._held(wanted.key, report) as lock:
             before = self._installed_from(wanted)
             extras = tuple(sorted({*extras, *(before.extras if before else ())}))
@@ -133,6 +136,10 @@ class WorkerEnvs:
     def _held(self, key: str, report: Report) -> Any:
         return held(self.folder / f"{key}.lock", report, f"another install of {key} is under way: waiting for it")
 
+    def _check_not_taken(self, source: Source, name: str) -> None:
+        if name in ours_in(self.workers) and not source.ours:
+            raise InstallFailed(f"{source.text} names its worker {name!r}, which is one of MOSAIC's own")
+
     def _made(
         self, folder: Path, source: Source, extras: Sequence[str], tools: Tools, report: Report
     ) -> InstalledWorker:
@@ -140,9 +147,7 @@ class WorkerEnvs:
         fingerprint = source.fingerprint(extras)
         build(folder / "venv", source, extras, tools, report)
         offer = offered_by(folder / "venv", source.distribution)
-        ours = ours_in(self.workers).get(offer.name)
-        if ours is not None and not source.ours:
-            raise InstallFailed(f"{source.text} names its worker {offer.name!r}, which is one of MOSAIC's own")
+        self._check_not_taken(source, offer.name)
         worker = InstalledWorker(
             name=offer.name,
             module=offer.module,
