@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,3 +122,16 @@ def own_home(tmp_path: Path, bare_home: Path) -> Iterator[Callable[[], Mosaic]]:
 @pytest.fixture(scope="session")
 def mosaic_class() -> type[Mosaic]:
     return Mosaic
+
+
+@pytest.fixture(scope="session")
+def wait_for() -> Callable[[Callable[[], bool]], None]:
+    """Waits for a condition, with a deadline."""
+
+    def wait(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline, "it never happened"
+            time.sleep(0.02)
+
+    return wait

@@ -19,8 +19,8 @@ WORKER = "tabular"
 CONFIG: dict[str, Any] = {
     "algorithm": "q_learning",
     "env_id": "Taxi-v4",
-    "total_timesteps": 200_000,
-    "checkpoint_every": 50_000,
+    "total_timesteps": 100_000,
+    "checkpoint_every": 25_000,
     "hyperparameters": {"learning_rate": 0.5, "exploration_fraction": 0.3},
 }
 ABOUT = "Q-learning on Gymnasium's Taxi-v4: fetch a passenger, bring them where they want to go"
@@ -127,6 +127,10 @@ def _tell_result(run: Run, result: dict[str, Any]) -> None:
         click.echo(f"Its last checkpoint:  {result['checkpoints'][-1]}")
     click.echo(f"In a browser, once:   {result['login_url']}")
     click.echo("")
-    click.echo(f"Next: mosaic show {run.name}        everything about this run")
-    click.echo(f"      mosaic train {WORKER} --help   train something of your own; its hyperparameters are flags")
-    click.echo("      mosaic down                   stop the daemon")
+    following = (
+        (f"mosaic show {run.name}", "everything about this run"),
+        (f"mosaic train {WORKER} --help", "train something of your own; its hyperparameters are flags"),
+        ("mosaic down", "stop the daemon"),
+    )
+    for index, (typed, about) in enumerate(following):
+        click.echo(f"{'Next:' if index == 0 else '':6}{typed:28} {about}")

@@ -43,6 +43,8 @@ class LineWriter:
         view = self._model.view
         if view["state"] != self._state:
             self._state = view["state"]
+            if view["ended"] is not None and self._model.step is not None:
+                self._line(progress_text(self._model))
             self._line(state_text(self._model))
 
     def _line(self, text: str, timestamp: float | None = None) -> None:

@@ -1,0 +1,84 @@
+"""`up`, `down`, commands without a daemon, and watching across its death."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from mosaic.paths import Home
+
+
+@pytest.mark.parametrize(
+    "arguments", [("runs",), ("status",), ("show", "x"), ("watch", "x"), ("pause", "x"), ("down",)]
+)
+def test_without_a_daemon_commands_say_how_to_start_one(no_daemon: Any, arguments: tuple[str, ...]) -> None:
+    done = no_daemon(*arguments, code=3)
+    assert done.stderr == "mosaic: no daemon is running: start it with `mosaic up`\n"
+    assert done.stdout == ""
+
+
+def test_what_a_dead_daemon_left_behind_is_no_daemon(no_daemon: Any) -> None:
+    home = Home(no_daemon.home)
+    home.trainer.mkdir(parents=True)
+    home.daemon_info.write_text('{"pid": 1, "url": "http://127.0.0.1:1", "version": "0", "started": 0}')
+    home.token.write_text("x")
+    no_daemon("status", code=3)
+
+
+def test_up_is_said_twice_and_down_leaves_runs_alone(own_home: Any, wait_for: Any) -> None:
+    mosaic = own_home()
+    first = mosaic.json("up")
+    assert first["how"] == "started"
+    assert first["login_url"].startswith(first["url"] + "/login?code=")
+    second = mosaic.json("up")
+    assert (second["how"], second["pid"]) == ("running", first["pid"])
+    mosaic.endless_run("survivor")
+    run = mosaic.client.run("survivor")
+    before = run.step or 0
+    down = mosaic("down")
+    assert "1 run still under way" in down.stdout
+    mosaic("runs", code=3)
+    assert "started the daemon" in mosaic("train", "tabular", "--total-timesteps", "10").stderr
+    wait_for(lambda: run.refresh().state == "RUNNING" and (run.step or 0) > before)
+    assert mosaic.json("down", "--cancel-runs")["cancelled"] >= 1
+    mosaic.json("up")
+    assert mosaic.client.run("survivor").state == "CANCELLED"
+
+
+def test_another_version_hands_over(own_home: Any) -> None:
+    mosaic = own_home()
+    old = mosaic.json("up")
+    info = json.loads(Home(mosaic.home).daemon_info.read_text())
+    Home(mosaic.home).daemon_info.write_text(json.dumps({**info, "version": "0.0.1"}))
+    new = mosaic.json("up")
+    assert new["how"] == "replaced"
+    assert new["pid"] != old["pid"]
+
+
+def test_watching_goes_on_when_the_daemon_is_killed_and_comes_back(own_home: Any) -> None:
+    mosaic = own_home()
+    pid = mosaic.json("up")["pid"]
+    mosaic("train", "tabular", "--total-timesteps", "60000", "--report-every", "100", "--name", "long")
+    watching = mosaic.start("watch", "long", "--json", stdout=-1)
+    lines = [json.loads(watching.stdout.readline()) for _ in range(5)]
+    os.kill(pid, signal.SIGKILL)
+    mosaic("up")
+    rest, _ = watching.communicate(timeout=60)
+    lines += [json.loads(line) for line in rest.splitlines()]
+    assert watching.returncode == 0
+    seqs = [line["seq"] for line in lines if "seq" in line]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert lines[-1]["run"]["state"] == "SUCCEEDED"
+
+
+def test_a_daemon_that_cannot_start_says_why(no_daemon: Any) -> None:
+    home = Home(no_daemon.home)
+    home.trainer.mkdir(parents=True)
+    home.registry.mkdir()
+    done = no_daemon("up", code=1)
+    assert "the daemon did not start" in done.stderr
+    assert done.stderr.count("\n") == 1
