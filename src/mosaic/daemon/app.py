@@ -9,9 +9,10 @@ import time
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
@@ -97,8 +98,6 @@ def _answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(ApiError, api_error)
     app.add_exception_handler(SpecError, api_error)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(404, http_error)
-    app.add_exception_handler(405, http_error)
     app.add_exception_handler(RequestValidationError, bad_parameters)
     app.add_exception_handler(Exception, unexpected)
     tell(AmbiguousRun, 409)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Coroutine
@@ -39,7 +40,7 @@ TROUBLE_PAUSE_S = 5.0
 # How often to hand over a cancel to a shepherd that does not listen yet.
 CANCEL_INTERVAL_S = 0.03
 # What the worker of a dead shepherd gets to save a checkpoint; the kernel has sent it SIGTERM.
-ORPHAN_GRACE_S = 30.0
+ORPHAN_GRACE_S = float(os.environ.get("MOSAIC_ORPHAN_GRACE_S", "30"))
 
 
 class Dispatcher:

@@ -287,6 +287,8 @@ def _open(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA busy_timeout = 2000")
         _migrate(db, path)
+        if (found := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise sqlite3.DatabaseError(found)
     except BaseException:
         db.close()
         raise

@@ -176,10 +176,12 @@ def _obey(script: ScriptProcess) -> None:
 
     def read_control() -> None:
         decoder = msgspec.json.Decoder(ControlLine)
-        for line in sys.stdin.buffer:
-            with suppress(msgspec.DecodeError):
-                if decoder.decode(line).type == "stop":
-                    script.stop()
+        # Not sys.stdin: at its end the interpreter wants that one back, and this thread may be in the middle of it.
+        with os.fdopen(os.dup(0), "rb") as lines:
+            for line in lines:
+                with suppress(msgspec.DecodeError):
+                    if decoder.decode(line).type == "stop":
+                        script.stop()
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)

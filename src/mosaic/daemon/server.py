@@ -115,6 +115,8 @@ def _listen(port: int | None) -> socket.socket:
         if port is not None:
             raise
         listener.bind((HOST, 0))
+    # From here on whoever connects waits for an answer instead of being refused.
+    listener.listen(128)
     return listener
 
 
