@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mosaic.paths import RunFolder
+from mosaic.shepherd.exit_record import read_exit
 from mosaic.shepherd.limits import MemoryCgroup
 from mosaic.shepherd.rotating import RotatingLog
 
@@ -153,10 +155,22 @@ def test_a_disk_without_room_for_the_end_starts_nothing(new_run, small_disk):
     run = new_run()
     run.folder = RunFolder(small_disk / run.folder.run_id)
     ballast = fill(small_disk)
-    ballast.open("r+").truncate(ballast.stat().st_size - 8192)  # launch.json fits, exit.json's space does not
+    os.truncate(ballast, ballast.stat().st_size - 8192)  # launch.json fits, exit.json's space does not
     run.script("")
     assert run.process.wait(30) == 4
     assert run.status().state == "QUEUED"
+
+
+def test_a_disk_without_room_for_the_store_says_so(new_run, small_disk):
+    run = new_run()
+    run.folder = RunFolder(small_disk / run.folder.run_id)
+    ballast = fill(small_disk)
+    os.truncate(ballast, ballast.stat().st_size - (24 << 10))
+    run.script("time.sleep(600)")
+    assert run.process.wait(30) == 0
+    record = read_exit(run.folder)
+    assert (record.outcome, record.reason) == ("failed", "disk_full")
+    run.assert_clean()
 
 
 def test_rotation_keeps_the_newest_within_the_bound(tmp_path):

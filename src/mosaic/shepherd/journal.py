@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from mosaic.shepherd.complaints import complain
 from mosaic.shepherd.exit_record import ExitRecord
 from mosaic.shepherd.launch import Launch
 from mosaic.store import RunWriter
@@ -72,7 +73,7 @@ class Journal:
         return self.trouble is None
 
     def end(self, record: ExitRecord) -> None:
-        """Tell the store how the attempt ended and close it; raises sqlite3.Error if it cannot take that."""
+        """Tell the store how the attempt ended and close it. exit.json has the truth too, if the store cannot."""
         self._writer.end_attempt(
             outcome=record.outcome,
             ended=record.ended,
@@ -81,5 +82,8 @@ class Journal:
             reason=record.reason,
             message=record.message,
         )
-        self.last_seq = self._writer.commit()
-        self._writer.close()
+        try:
+            self.last_seq = self._writer.commit()
+            self._writer.close()
+        except sqlite3.Error as error:
+            complain(f"the end is in exit.json only: {error}")

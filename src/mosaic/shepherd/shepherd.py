@@ -1,9 +1,9 @@
-"""The shepherd's life: start the worker, journal what it says, end the whole tree, tell how it ended.
+"""The shepherd's life: start the worker, hear what it says, end the whole tree, tell how it ended.
 
 One thread, one poll loop. Every handler does a bounded amount of work and none blocks, so that no stream starves
 another and no worker can hold the shepherd up. How a run ends, whoever ends it:
 
-    stop on stdin -> SIGTERM to the group -> SIGKILL to the tree        only if the shepherd ends it
+    stop on stdin -> SIGTERM to the group -> SIGKILL to the tree         only if the shepherd ends it
     worker gone   -> a moment for its descendants -> SIGTERM -> SIGKILL  everything that descends from the worker
     tree gone     -> read both pipes to their end -> store -> exit.json  the truth, last of all
 """
@@ -20,42 +20,33 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Literal
 
 from mosaic.paths import RunFolder
 from mosaic.shepherd import processes
+from mosaic.shepherd.clearing import clear_leftovers, remove_shared_memory
 from mosaic.shepherd.complaints import complain
-from mosaic.shepherd.control import Inbox, WorkerInput
+from mosaic.shepherd.control import Command, Inbox, WorkerInput
 from mosaic.shepherd.exit_record import ExitFile, ExitRecord, one_line, read_exit
-from mosaic.shepherd.journal import Journal
 from mosaic.shepherd.launch import Launch, LaunchError, read_launch, worker_environment
 from mosaic.shepherd.limits import MemoryCgroup, kernel_oom_kills, over_limit
 from mosaic.shepherd.lock import ShepherdInfo, read_shepherd, take_lock, write_shepherd
-from mosaic.shepherd.recovery import clear_leftovers, remove_shared_memory
-from mosaic.shepherd.rotating import RotatingLog
 from mosaic.shepherd.spawn import Spawned, SpawnFailed, spawn
-from mosaic.shepherd.streams import Stream
-from mosaic.shepherd.telemetry import TelemetryReader
 from mosaic.shepherd.timers import Timers
 from mosaic.shepherd.verdict import Cause, Seen, Verdict, judge
-from mosaic.store import StoreError
-from mosaic.worker.messages import AnyMessage, Heartbeat, RunCompleted, RunFailed
+
+if TYPE_CHECKING:
+    from mosaic.shepherd.hearing import Hearing
+    from mosaic.shepherd.journal import Journal
 
 RECORDED, MISUSED, REFUSED, UNRECORDED = 0, 2, 3, 4
 
-_TELEMETRY_TURN = 512 << 10
-_LOG_TURN = 128 << 10
-_LOG_REST_S = 0.003  # 40 MB/s of free text are enough
-_TAIL_BYTES = 4096
-_MALFORMED_LOG_BYTES = 1 << 20
 _STOP_SHARE = 0.1  # of the grace: how long `stop` on stdin is given before SIGTERM
 _STOP_AT_MOST_S = 3.0
 _LEFTOVER_WAIT_S = 1.0  # for descendants that end by themselves once the worker is gone
 _LEFTOVER_GRACE_S = 5.0
-_CLOSED_EARLY_S = 1.0  # a worker may close its stdout this long before it ends
 _CENSUS_S = 0.05
 _MEMORY_WATCH_S = 0.5
-_RETRY_S = 1.0
-_NOTABLE = frozenset({Heartbeat, RunCompleted, RunFailed})
 
 
 def tend(path: str) -> int:
@@ -64,7 +55,7 @@ def tend(path: str) -> int:
     try:
         launch = read_launch(folder)
     except LaunchError as error:
-        complain(f"{error}")
+        complain(str(error))
         return MISUSED
     lock = take_lock(folder)
     if lock is None:
@@ -98,25 +89,18 @@ class Shepherd:
         self._poll = select.poll()
         self._timers = Timers()
         self._handlers: dict[int, Callable[[], None]] = {}
-        self._journal: Journal | None = None
         self._inbox: Inbox | None = None
+        self._worker: Spawned | None = None
+        self._journal: Journal | None = None
+        self._hearing: Hearing | None = None
         self._cgroup: MemoryCgroup | None = None
         self._oom_before = kernel_oom_kills()
-        self._malformed = RotatingLog(folder.malformed_log, max_bytes=_MALFORMED_LOG_BYTES, keep=2)
-        self._log = RotatingLog(folder.worker_log, max_bytes=launch.log_max_bytes, keep=launch.log_keep)
-        self._reader = TelemetryReader(self._keep_malformed)
-        self._tail = b""
-        self._worker: Spawned | None = None
+        self._status: int | None = None  # of the worker, once it was waited for
         self._worker_gone = self._tree_gone = False
-        self._status: int | None = None
         self._cause: Cause | None = None
         self._detail = ""
-        self._completed: RunCompleted | None = None
-        self._failure: RunFailed | None = None
-        self._frozen = False
-        self._resuming = False
-
-    # The whole
+        self._frozen = False  # the tree is stopped by SIGSTOP
+        self._resuming = False  # the worker was told to go on, and has not shown yet that it does
 
     def run(self) -> ExitRecord:
         try:
@@ -134,69 +118,84 @@ class Shepherd:
         processes.kill_all(self._find, self._reap)
         return self._conclude(verdict)
 
+    # Starting
+
     def _start(self) -> None:
-        launch, folder = self._launch, self._folder
         if os.getsid(0) != os.getpid() and os.getpgid(0) != os.getpid():
             os.setsid()
         processes.become_subreaper()
         self._catch_signals()
-        folder.logs.mkdir(exist_ok=True)
-        self._inbox = Inbox(folder)
-        self._listen(self._inbox.descriptor, self._on_command)
+        self._folder.logs.mkdir(exist_ok=True)
+        self._inbox = Inbox(self._folder)
+        self._listen(self._inbox.descriptor, self._on_commands)
         if self._earlier is not None:
-            clear_leftovers(self._earlier, grace_s=launch.term_grace_s)
+            clear_leftovers(self._earlier, grace_s=self._launch.term_grace_s)
         own = processes.read_process(os.getpid())
-        assert own is not None
+        assert own is not None, "we live"
         info = ShepherdInfo(
-            run_id=launch.run_id,
-            attempt=launch.attempt,
+            run_id=self._launch.run_id,
+            attempt=self._launch.attempt,
             pid=own.pid,
             started=self._started,
             start_ticks=own.start_ticks,
             boot_id=processes.boot_id(),
         )
-        write_shepherd(folder, info)
-        self._journal = Journal(folder.store, launch, self._started)
-        self._commit()
-        self._spawn(info)
+        write_shepherd(self._folder, info)  # from here on this attempt was started, and never is again
+        try:
+            self._spawn(info)
+        finally:
+            self._open_journal()
+        self._listen_to_worker()
 
     def _spawn(self, info: ShepherdInfo) -> None:
         launch = self._launch
         if launch.memory_mb is not None:
             self._cgroup = MemoryCgroup.create(launch.run_id, launch.memory_mb << 20)
         environment = worker_environment(launch, self._folder, os.environ)
-        worker = spawn(launch.argv, environment, launch.cwd or str(self._folder.path))
+        self._worker = worker = spawn(launch.argv, environment, launch.cwd or str(self._folder.path))
         self._stdin = WorkerInput(worker.stdin, self._poll)
-        self._stdout = Stream(
-            "stdout", worker.stdout, self._poll, self._timers, self._on_telemetry, turn_bytes=_TELEMETRY_TURN
-        )
-        self._stderr = Stream(
-            "stderr", worker.stderr, self._poll, self._timers, self._on_log, turn_bytes=_LOG_TURN, rest_s=_LOG_REST_S
-        )
-        self._worker = worker
+        self._handlers[worker.stdin] = self._stdin.flush
         if launch.memory_mb is not None and not (self._cgroup and self._cgroup.add(worker.pid)):
             self._timers.set("memory", 0.0, self._watch_memory)
-        self._handlers[worker.stdin] = self._stdin.flush
-        self._handlers[worker.stdout] = self._stdout.readable
-        self._handlers[worker.stderr] = self._stderr.readable
         process = processes.read_process(worker.pid)
         info.worker_pid = info.session = worker.pid
         info.worker_start_ticks = process.start_ticks if process else None
         write_shepherd(self._folder, info)
 
-    def _over(self) -> bool:
-        return (
-            self._worker_gone
-            and self._tree_gone
-            and not self._stdout.open
-            and not self._stderr.open
-            and (self._store.trouble is None or self._store.gave_up)
+    def _open_journal(self) -> None:
+        # Imported only now: the store takes as long to load as a worker's interpreter takes to start, on another core.
+        from mosaic.shepherd.journal import Journal
+
+        self._journal = Journal(self._folder.store, self._launch, self._started)
+
+    def _listen_to_worker(self) -> None:
+        from mosaic.shepherd.hearing import Ears, Hearing
+
+        assert self._worker is not None, "it was just started"
+        ears = Ears(self._on_heard, self._on_heartbeat, self._on_cannot_store)
+        self._hearing = hearing = Hearing(
+            self._folder, self._launch, self._store, self._worker, self._poll, self._timers, ears
         )
+        self._handlers[self._worker.stdout] = hearing.stdout.readable
+        self._handlers[self._worker.stderr] = hearing.stderr.readable
+        hearing.commit()
+
+    def _listen(self, descriptor: int, handler: Callable[[], None]) -> None:
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, select.POLLIN)
+
+    def _over(self) -> bool:
+        return self._worker_gone and self._tree_gone and self._hear.over
 
     @property
     def _store(self) -> Journal:
-        assert self._journal is not None, "the journal is opened before anything is read"
+        assert self._journal is not None, "the journal is open before the poll loop begins"
         return self._journal
+
+    @property
+    def _hear(self) -> Hearing:
+        assert self._hearing is not None, "we listen before the poll loop begins"
+        return self._hearing
 
     # Signals and children
 
@@ -207,10 +206,6 @@ class Shepherd:
             signal.signal(number, _noted)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._listen(read, lambda: self._on_signals(read))
-
-    def _listen(self, descriptor: int, handler: Callable[[], None]) -> None:
-        self._handlers[descriptor] = handler
-        self._poll.register(descriptor, select.POLLIN)
 
     def _on_signals(self, descriptor: int) -> None:
         numbers = os.read(descriptor, 4096)
@@ -234,13 +229,13 @@ class Shepherd:
     def _on_worker_gone(self) -> None:
         self._worker_gone = True
         self._stdin.close()
-        for name in ("pause", "terminate", "kill", "memory", "closed"):
+        if self._hearing is not None:
+            self._hearing.on_worker_gone()
+        for name in ("pause", "terminate", "kill", "memory"):
             self._timers.cancel(name)
         wait = _LEFTOVER_WAIT_S if self._cause is None else 0.0
         self._timers.set("leftover_terminate", wait, self._terminate_leftovers)
-        self._timers.set(
-            "leftover_kill", wait + min(_LEFTOVER_GRACE_S, self._launch.term_grace_s), self._kill_leftovers
-        )
+        self._timers.set("leftover_kill", wait + min(_LEFTOVER_GRACE_S, self._launch.term_grace_s), self._kill_tree)
         self._timers.set("census", 0.0, self._census)
 
     def _find(self) -> list[processes.Process]:
@@ -254,135 +249,72 @@ class Shepherd:
 
     def _terminate_leftovers(self) -> None:
         found = self._find()
-        if found:
-            self._store.count("leftover_processes", len(found))
+        self._store.count("leftover_processes", len(found))
         for process in found:
             processes.send_signal(process, signal.SIGTERM)
             processes.send_signal(process, signal.SIGCONT)
 
-    def _kill_leftovers(self) -> None:
-        self._kill_tree()
+    def _kill_tree(self) -> None:
+        """Nothing below us lives on after this, except what not even SIGKILL moves."""
+        survivors = processes.kill_all(self._find, self._reap)
+        self._store.count("unkillable_processes", len(survivors))
+        if not self._worker_gone:
+            self._on_worker_gone()
         self._on_tree_gone()
 
     def _on_tree_gone(self) -> None:
         self._tree_gone = True
         for name in ("census", "leftover_terminate", "leftover_kill"):
             self._timers.cancel(name)
-        self._stdout.drain()
-        self._stderr.drain()
-
-    def _kill_tree(self) -> None:
-        """Nothing below us lives on after this, except what not even SIGKILL moves."""
-        survivors = processes.kill_all(self._find, self._reap)
-        if survivors:
-            self._store.count("unkillable_processes", len(survivors))
-            if not self._worker_gone:
-                self._on_worker_gone()
-            self._on_tree_gone()
+        self._hear.drain()
 
     # What the worker says
 
-    def _on_telemetry(self, data: bytes) -> None:
-        messages = self._reader.feed(data) if data else self._reader.finish()
-        journal = self._store
-        if not data and not self._worker_gone:
-            self._timers.set("closed", _CLOSED_EARLY_S, lambda: journal.count("stdout_closed_early"))
-        if self._stdout.abandoned:
-            journal.count("stdout_held_by_strangers")
-        journal.count_all(self._reader.counts)
-        if self._completed is not None or self._failure is not None:
-            journal.count("after_close", len(messages))
-        journal.append(messages)
-        notable = [(index, m) for index, m in enumerate(messages) if m.__class__ in _NOTABLE]
-        for index, message in notable:
-            self._on_notable(message, len(messages) - index - 1)
-        if data:
-            self._heard(working=any(not isinstance(m, Heartbeat) for _, m in notable) or len(messages) > len(notable))
-        self._commit()
-
-    def _on_notable(self, message: AnyMessage, following: int) -> None:
-        if isinstance(message, Heartbeat):
-            if message.state == "paused" and not self._frozen:
-                self._timers.cancel("pause")
-                if self._store.state != "PAUSED":
-                    self._store.set_state("PAUSED")
-            elif message.state == "running" and self._store.state == "PAUSED" and not self._frozen:
-                self._go_on()
-        elif isinstance(message, RunCompleted | RunFailed) and self._completed is None and self._failure is None:
-            if isinstance(message, RunCompleted):
-                self._completed = message
-            else:
-                self._failure = message
-            self._store.count("after_close", following)
-
-    def _heard(self, *, working: bool) -> None:
-        """The worker said something; `working`: something that a paused worker does not say."""
+    def _on_heard(self, working: bool) -> None:
         if self._store.state == "STARTING" or (working and self._resuming and not self._frozen):
+            self._go_on()
+
+    def _on_heartbeat(self, state: Literal["running", "paused"]) -> None:
+        if self._frozen:
+            return
+        if state == "paused":
+            self._timers.cancel("pause")
+            if self._store.state != "PAUSED":
+                self._store.set_state("PAUSED")
+        elif self._store.state == "PAUSED":
             self._go_on()
 
     def _go_on(self) -> None:
         self._resuming = False
         if self._store.state != "RUNNING":
             self._store.set_state("RUNNING")
+            self._timers.set("commit", 0.0, self._hear.commit)
 
-    def _on_log(self, data: bytes) -> None:
-        dropped = self._log.write(data)
-        if dropped:
-            self._store.count("log_bytes_dropped", dropped)
-        self._tail = (self._tail + data)[-_TAIL_BYTES:]
-        if data and self._store.state == "STARTING":
-            self._go_on()
-            self._commit()
-
-    def _keep_malformed(self, lines: bytes) -> None:
-        self._malformed.write(lines)
-
-    # The store
-
-    def _commit(self) -> None:
-        journal = self._store
-        if journal.commit():
-            self._timers.cancel("retry")
-            self._timers.cancel("disk_full")
-            if self._worker is not None:
-                self._stdout.release()
-            return
-        if journal.gave_up:
-            return
-        if self._worker is not None:
-            self._stdout.hold()
-        if not self._timers.is_set("disk_full"):
-            complain(f"cannot store: {journal.trouble}; reading no more until it works")
-            self._timers.set("disk_full", self._launch.disk_full_grace_s, self._give_up_storing)
-        self._timers.set("retry", _RETRY_S, self._commit)
-
-    def _give_up_storing(self) -> None:
-        detail = f"nothing could be stored for {self._launch.disk_full_grace_s:g} s ({self._store.trouble})"
-        self._store.give_up()
-        self._stdout.release()
+    def _on_cannot_store(self, detail: str) -> None:
         self._end("disk_full", detail)
         if self._cause is None:  # the worker has ended already, but not all that it said is on record
             self._cause, self._detail = "disk_full", detail
 
     # What the worker is told
 
-    def _on_command(self) -> None:
-        assert self._inbox is not None
+    def _on_commands(self) -> None:
+        assert self._inbox is not None, "it calls us"
         commands, bad = self._inbox.read()
-        if bad:
-            self._store.count("control_malformed", bad)
+        self._store.count("control_malformed", bad)
         for command in commands:
-            if self._worker_gone:
-                continue
-            if command == "cancel":
-                self._end("cancel", "cancelled")
-            elif command == "pause":
-                self._pause()
-            elif command == "resume":
-                self._resume()
-            else:
-                self._tell("checkpoint")
-        self._commit()
+            if not self._worker_gone:
+                self._obey(command)
+        self._hear.commit()
+
+    def _obey(self, command: Command) -> None:
+        if command == "cancel":
+            self._end("cancel", "cancelled")
+        elif command == "pause":
+            self._pause()
+        elif command == "resume":
+            self._resume()
+        else:
+            self._tell("checkpoint")
 
     def _tell(self, kind: str) -> None:
         if not self._stdin.send(kind):
@@ -401,7 +333,7 @@ class Shepherd:
         self._frozen = True
         stopped = processes.freeze(self._find)
         self._store.set_state("PAUSED", f"{stopped} processes stopped by SIGSTOP")
-        self._commit()
+        self._hear.commit()
 
     def _resume(self) -> None:
         if self._launch.worker_pauses:
@@ -434,16 +366,16 @@ class Shepherd:
         grace = self._launch.term_grace_s
         self._timers.set("terminate", min(_STOP_AT_MOST_S, grace * _STOP_SHARE), self._terminate)
         self._timers.set("kill", grace, self._kill_tree)
-        self._commit()
+        self._hear.commit()
 
     def _terminate(self) -> None:
-        assert self._worker is not None
+        assert self._worker is not None, "there is something to end"
         # Our child, not reaped yet: its group cannot be anybody else's.
         os.killpg(self._worker.pid, signal.SIGTERM)
 
     def _watch_memory(self) -> None:
         limit = self._launch.memory_mb
-        assert limit is not None
+        assert limit is not None, "the watch is set only with a limit"
         used = over_limit(self._find(), limit)
         if used is None:
             self._timers.set("memory", _MEMORY_WATCH_S, self._watch_memory)
@@ -453,15 +385,15 @@ class Shepherd:
     # The record
 
     def _judge(self) -> Verdict:
-        lines = [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        hear = self._hear
         return judge(
             Seen(
                 status=self._status,
                 cause=self._cause,
                 detail=self._detail,
-                completed=self._completed.reason if self._completed else None,
-                failure=self._failure.error if self._failure else None,
-                last_words=lines[-1] if lines else "",
+                completed=hear.completed.reason if hear.completed else None,
+                failure=hear.failure.error if hear.failure else None,
+                last_words=hear.last_words,
                 kernel_killed=self._cgroup is not None and self._cgroup.killed_by_kernel > 0,
                 machine_oom=kernel_oom_kills() > self._oom_before,
                 unspoken=self._store.unspoken,
@@ -469,7 +401,6 @@ class Shepherd:
         )
 
     def _conclude(self, verdict: Verdict) -> ExitRecord:
-        ended = time.time()
         record = ExitRecord(
             run_id=self._launch.run_id,
             attempt=self._launch.attempt,
@@ -479,14 +410,11 @@ class Shepherd:
             reason=verdict.reason,
             message=one_line(verdict.message),
             started=self._started,
-            ended=ended,
+            ended=time.time(),
             last_seq=0,
         )
         if self._journal is not None:
-            try:
-                self._journal.end(record)
-            except sqlite3.Error as error:
-                complain(f"the end is in exit.json only: {error}")
+            self._journal.end(record)
             record.last_seq = self._journal.last_seq
             record.last_step = self._journal.last_step
             record.counts = self._journal.counts
@@ -504,6 +432,8 @@ def _noted(number: int, frame: FrameType | None) -> None:
 
 def _own_failure(error: Exception) -> Verdict:
     """The shepherd itself could not go on, and so ended the worker."""
+    from mosaic.store import StoreError
+
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     full = full or (isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL)
     if full:
