@@ -1,0 +1,100 @@
+"""Movie files: MP4 and WebM by PyAV, GIF by Pillow. Frames carry their own times."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Pixels = NDArray[np.uint8]
+FORMATS = (".mp4", ".webm", ".gif")
+_MILLISECOND = Fraction(1, 1000)
+_GIF_MAX_FRAMES = 1200
+
+
+class Movie(Protocol):
+    """A file being written.
+
+    `add` takes RGB frames of one size with ascending times in ms; `close` makes the file whole.
+    """
+
+    frames: int
+
+    def add(self, pixels: Pixels, time_ms: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def open_movie(path: Path, height: int, width: int) -> Movie:
+    if path.suffix == ".gif":
+        return GifMovie(path)
+    if path.suffix in FORMATS:
+        return VideoMovie(path, height, width)
+    raise ValueError(f"{path.name}: got {path.suffix or 'no suffix'!r}, allowed: {', '.join(FORMATS)}")
+
+
+class VideoMovie:
+    """H.264 in a fragmented MP4, or VP9 in WebM: both can be played as far as they got, whatever ends the recorder."""
+
+    def __init__(self, path: Path, height: int, width: int) -> None:
+        self.frames = 0
+        self._last_ms = -1
+        mp4 = path.suffix == ".mp4"
+        options = {"movflags": "frag_keyframe+empty_moov+default_base_moof"} if mp4 else {}
+        self._container = av.open(str(path), "w", format="mp4" if mp4 else "webm", options=options)
+        # Small pictures are blown up so that chroma subsampling does not smear them and players show more than a stamp.
+        self._scale = max(1, 240 // max(height, width))
+        quality = {"crf": "20", "preset": "veryfast"} if mp4 else {"crf": "30", "b": "0", "deadline": "realtime"}
+        stream: Any = self._container.add_stream("libx264" if mp4 else "libvpx-vp9", rate=30, options=quality)
+        stream.height = height * self._scale + height * self._scale % 2  # 4:2:0 needs even sides
+        stream.width = width * self._scale + width * self._scale % 2
+        stream.pix_fmt = "yuv420p"
+        stream.time_base = stream.codec_context.time_base = _MILLISECOND
+        stream.codec_context.gop_size = 60
+        self._stream = stream
+
+    def add(self, pixels: Pixels, time_ms: int) -> None:
+        height, width = self._stream.height, self._stream.width
+        if self._scale > 1:
+            pixels = pixels.repeat(self._scale, 0).repeat(self._scale, 1)
+        missing = ((0, height - pixels.shape[0]), (0, width - pixels.shape[1]), (0, 0))
+        if any(after for _, after in missing):
+            pixels = np.pad(pixels, missing, mode="edge")
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
+        self._last_ms = max(time_ms, self._last_ms + 1)
+        frame.pts, frame.time_base = self._last_ms, _MILLISECOND
+        self._container.mux(self._stream.encode(frame))
+        self.frames += 1
+
+    def close(self) -> None:
+        self._container.mux(self._stream.encode())
+        self._container.close()
+
+
+class GifMovie:
+    """A GIF is written at the end, out of memory: for short pieces, at most 1200 frames."""
+
+    def __init__(self, path: Path) -> None:
+        self.frames = 0
+        self._path = path
+        self._images: list[Image.Image] = []
+        self._times: list[int] = []
+
+    def add(self, pixels: Pixels, time_ms: int) -> None:
+        if self.frames < _GIF_MAX_FRAMES:
+            self._images.append(Image.fromarray(pixels).quantize(128, dither=Image.Dither.NONE))
+            self._times.append(time_ms)
+            self.frames += 1
+
+    def close(self) -> None:
+        if not self._images:
+            return
+        # GIF counts in hundredths; viewers slow anything below 20 ms down to 100.
+        durations = [max(20, int(step)) for step in np.diff(self._times)] + [100]
+        first, *rest = self._images
+        first.save(self._path, save_all=True, append_images=rest, duration=durations, loop=0, format="GIF")
