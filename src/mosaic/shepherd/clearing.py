@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import time
 from functools import partial
@@ -38,6 +37,8 @@ def remove_shared_memory(run_id: str) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+        import shutil  # slow to load, and most runs have no shared memory
+
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -14,7 +14,6 @@ import errno
 import os
 import select
 import signal
-import sqlite3
 import time
 import traceback
 from collections.abc import Callable
@@ -432,6 +431,8 @@ def _noted(number: int, frame: FrameType | None) -> None:
 
 def _own_failure(error: Exception) -> Verdict:
     """The shepherd itself could not go on, and so ended the worker."""
+    import sqlite3  # loaded already, unless that is what failed; at the top it would delay every start
+
     from mosaic.store import StoreError
 
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
