@@ -77,13 +77,17 @@ class CoreEnv:
             write_atomic(self.stamp, self.stamp_text().encode())
 
     def prepare_for_tests(self, report: Report) -> None:
-        """Add what the tests and benchmarks need to a `.venv` that is ready."""
+        """Add the test group and the reference worker to a `.venv` that is ready."""
+        worker = self.checkout / "workers" / "tabular_worker"
+        wanted = f"{checksum(self.test_lock_file)}\n{checksum(worker / 'pyproject.toml')}\n"
         with self._locked(report) as tools:
-            if read(self.test_stamp) == checksum(self.test_lock_file):
+            if read(self.test_stamp) == wanted:
                 return
             report("installing what the tests need")
-            tools.uv(["pip", "install", "--python", tools.python, "-r", self.test_lock_file], brief(report))
-            write_atomic(self.test_stamp, checksum(self.test_lock_file).encode())
+            install: list[str | Path] = ["pip", "install", "--python", tools.python]
+            tools.uv([*install, "-r", self.test_lock_file], brief(report))
+            tools.uv([*install, "--quiet", "--no-deps", "-e", worker], report)
+            write_atomic(self.test_stamp, wanted.encode())
 
     def _belongs_here(self) -> bool:
         """Was this `.venv` once finished, at this very place, and does its Python still run?"""
