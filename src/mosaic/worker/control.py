@@ -36,6 +36,7 @@ class Control:
         self._paused = False
         self._checkpoint = False
         self._stop = False
+        self._relay: Callable[[str], None] | None = None
 
     @property
     def stop_requested(self) -> bool:
@@ -57,6 +58,17 @@ class Control:
         with self._changed:
             self._stop = self.pending = True
             self._changed.notify_all()
+            if self._relay is not None:
+                self._relay("stop")
+
+    def relay_to(self, send: Callable[[str], None] | None) -> None:
+        """Hand what was asked so far, and all that follows, to a child process that obeys in this one's place."""
+        with self._changed:
+            self._relay = send
+            asked = {"pause": self._paused, "checkpoint": self._checkpoint, "stop": self._stop}
+            for command, wanted in asked.items():
+                if send is not None and wanted:
+                    send(command)
 
     def take(self, on_pause: Callable[[Literal["running", "paused"]], None]) -> Command | None:
         """The next thing to do, if any. While the run is paused this waits, and a pause ends by resume or stop."""
@@ -101,6 +113,8 @@ class Control:
                     self._stop = True
             self.pending = True
             self._changed.notify_all()
+            if self._relay is not None:
+                self._relay(command)
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
         self.request_stop()

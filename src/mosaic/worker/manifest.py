@@ -27,7 +27,11 @@ class Manifest:
         self._head = {"format": 1, "run_id": run_id, "worker": worker}
         self._artifacts: dict[tuple[str, str], Artifact] = {}
         self._summary: dict[str, Any] = {}
-        existing = folder / "analytics.json"
+        self.reload()
+
+    def reload(self) -> None:
+        """Take over what an earlier attempt or a child process has listed."""
+        existing = self._folder / "analytics.json"
         if existing.exists():
             earlier = msgspec.json.decode(existing.read_bytes())
             for item in msgspec.convert(earlier.get("artifacts", []), list[Artifact]):

@@ -63,7 +63,9 @@ def take_stdout() -> int:
 class TelemetryEmitter:
     """Says what happens in a run. Every method may be called from any thread; none of them waits for the reader."""
 
-    def __init__(self, descriptor: int, *, on_reader_gone: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, descriptor: int, *, on_reader_gone: Callable[[], None] | None = None, shared: bool = False
+    ) -> None:
         self._descriptor = descriptor
         self._encoder = msgspec.json.Encoder()
         # Appending to and popping from a deque is atomic, with and without the GIL: the hot path takes no lock.
@@ -71,7 +73,7 @@ class TelemetryEmitter:
         self._wake = threading.Event()
         self._write_lock = threading.Lock()
         self._closed = False
-        self._shared = False
+        self._shared = shared
         self._reader_gone = False
         self._on_reader_gone = on_reader_gone
         self._heartbeat_s = float(os.environ.get(HEARTBEAT_VARIABLE, "30"))
@@ -184,6 +186,10 @@ class TelemetryEmitter:
         self._shared = True
         return self._descriptor, {TELEMETRY_FD_VARIABLE: str(self._descriptor)}
 
+    def leave_heartbeats_to_child(self) -> None:
+        """The process that does the work knows step and state; two hearts on one stream would contradict each other."""
+        self._heartbeat_s = float("inf")
+
     def close(self) -> None:
         self.flush()
         self._closed = True
@@ -198,10 +204,10 @@ class TelemetryEmitter:
         self.emit(Heartbeat(step=self.last_step, state=self._state))
 
     def _write_loop(self) -> None:
-        next_heartbeat = time.monotonic() + self._heartbeat_s
+        last_heartbeat = time.monotonic()
         while not self._wake.wait(FLUSH_INTERVAL_S):
-            if time.monotonic() >= next_heartbeat:
-                next_heartbeat += self._heartbeat_s
+            if time.monotonic() >= last_heartbeat + self._heartbeat_s:
+                last_heartbeat += self._heartbeat_s
                 self._emit_heartbeat()
             if self._queue:
                 self.flush()
