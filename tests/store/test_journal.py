@@ -43,11 +43,14 @@ def as_row(message: AnyMessage, seq: int, attempt: int, received: float) -> dict
 
 
 def pages(reader: RunReader, **arguments: Any) -> Iterator[dict[str, Any]]:
-    since = 0
-    while page := reader.read(since, **arguments):
-        assert len(page) <= arguments["limit"]
+    since, page = 0, reader.read(**arguments)
+    while page:
         yield from page
         since = page[-1]["seq"]
+        following = reader.read(since, **arguments)
+        assert len(page) == arguments["limit"] or not following, "only the last page may be short"
+        assert len(page) <= arguments["limit"]
+        page = following
 
 
 @settings(max_examples=80, deadline=None)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from operator import itemgetter
 from typing import NamedTuple
 
 from mosaic.store.lineage import Lineage, Segment
 from mosaic.store.rollup import FACTOR, Bucket, merge, of_point
 from mosaic.store.schema import INTEGER_MAX, INTEGER_MIN
 
-# How many buckets to read for one point of the plot, at most.
-DETAIL = 4
+# How many buckets to read for one point of the plot, at most. The level below has FACTOR times as many as the one that
+# is too coarse, so a plot has at least DETAIL / FACTOR of the points that it might have.
+DETAIL = 3
 
 _BUCKETS = """
     SELECT first_seq, seq, step_min, step_max, numbers, nan, min, max, mean, last FROM rollups
@@ -96,34 +98,28 @@ class Curve:
             found = self._database.execute(_POINTS, (self._series, first, last))
             return [of_point(seq, step, math.nan if value is None else value) for seq, step, value in found]
         found = self._database.execute(_BUCKETS, (self._series, level, first, last))
-        return [Bucket._make(row) if None not in row else _with_nans(row) for row in found]
+        new = tuple.__new__  # what _make does, in half the time
+        return [new(Bucket, row) if None not in row else _with_nans(row) for row in found]
 
     def _open_heavy(self, inside: Levels, max_points: int) -> None:
-        """Replace buckets that would be more than two points' worth of the plot by their children, where affordable."""
-        everything = [bucket for level in inside for bucket in level]
-        total = sum(_points(bucket) for bucket in everything)
-        span = max(bucket.step_max for bucket in everything) - min(bucket.step_min for bucket in everything)
-        budget = max(total if total <= max_points else 0, DETAIL * max_points) - len(everything)
-        limit = 0.0 if total <= max_points else 2 / max_points
+        """Replace buckets that are too much for one point of the plot by their children, as affordable."""
+        total = sum(len(buckets) * FACTOR**level for level, buckets in enumerate(inside))
+        everything = [bucket for buckets in inside for bucket in buckets]
+        span = max(1, max(b.step_max for b in everything) - min(b.step_min for b in everything))
+        all_raw = total <= max_points
+        budget = max(total if all_raw else 0, DETAIL * max_points) - len(everything)
         for level in reversed(range(1, len(inside))):
-            weights = [_weight(_points(b), b.step_max - b.step_min, total, span) for b in inside[level]]
-            heavy = [index for index, weight in enumerate(weights) if weight > limit]
-            affordable = budget // (FACTOR - 1)
+            # Half of a bucket's weight are its points, half its steps; this is as many steps as it may have.
+            widest = -1.0 if all_raw else (2 * FACTOR / DETAIL / max_points - FACTOR**level / total) * span
+            heavy = [bucket for bucket in inside[level] if bucket.step_max - bucket.step_min > widest]
+            affordable = max(budget // (FACTOR - 1), 0)
             if len(heavy) > affordable:
-                heavy = sorted(sorted(heavy, key=weights.__getitem__, reverse=True)[: max(affordable, 0)])
+                heavy.sort(key=lambda bucket: bucket.step_min - bucket.step_max)
+                del heavy[affordable:]
             budget -= len(heavy) * (FACTOR - 1)
-            opened = set(heavy)
-            inside[level - 1] += self._children(level - 1, [inside[level][index] for index in heavy])
-            inside[level] = [bucket for index, bucket in enumerate(inside[level]) if index not in opened]
-
-
-def _points(bucket: Bucket) -> int:
-    return bucket.numbers + bucket.nan
-
-
-def _weight(points: int, extent: int, total: int, span: int) -> float:
-    """How much of a plot a bucket is: half by its points, half by its steps, so that sparse parts keep their shape."""
-    return points / total if span == 0 else (points / total + extent / span) / 2
+            opened = {bucket.seq for bucket in heavy}
+            inside[level - 1] += self._children(level - 1, heavy)
+            inside[level] = [bucket for bucket in inside[level] if bucket.seq not in opened]
 
 
 def _with_nans(row: tuple[float | None, ...]) -> Bucket:
@@ -131,17 +127,20 @@ def _with_nans(row: tuple[float | None, ...]) -> Bucket:
 
 
 def _merge_neighbours(buckets: list[Bucket], max_points: int) -> list[Bucket]:
-    """At most `max_points` buckets, of about the same weight, in order of step."""
-    buckets.sort(key=lambda bucket: (bucket.step_min, bucket.step_max, bucket.seq))
+    """At most `max_points` buckets, of about the same weight, in order of step.
+
+    Half of a bucket's weight are its points, half the steps to the next one, so that sparse parts keep their shape.
+    """
+    buckets.sort(key=itemgetter(2, 3, 1))  # step_min, step_max, seq
     if len(buckets) <= max_points:
         return buckets
-    total = sum(_points(bucket) for bucket in buckets)
-    starts = [bucket.step_min for bucket in buckets]
-    ends = [*starts[1:], buckets[-1].step_max]
-    span = ends[-1] - starts[0]
+    start, end = buckets[0].step_min, buckets[-1].step_max
+    by_point = max_points / 2 / sum(bucket.numbers + bucket.nan for bucket in buckets)
+    by_step = max_points / 2 / max(end - start, 1)
     groups: list[list[Bucket]] = [[] for _ in range(max_points)]
-    position = 0.0
-    for bucket, start, end in zip(buckets, starts, ends, strict=True):
-        groups[min(int(position * max_points), max_points - 1)].append(bucket)
-        position += _weight(_points(bucket), end - start, total, span)
+    before = 0
+    for bucket in buckets:
+        position = before * by_point + (bucket.step_min - start) * by_step
+        groups[min(int(position), max_points - 1)].append(bucket)
+        before += bucket.numbers + bucket.nan
     return [merge(group) for group in groups if group]

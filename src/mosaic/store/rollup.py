@@ -50,31 +50,19 @@ def merge(buckets: Sequence[Bucket]) -> Bucket:
     """One bucket out of several, in any order, that have no point in common."""
     if len(buckets) == 1:
         return buckets[0]
-    numbers = sum([bucket.numbers for bucket in buckets])
-    if numbers:
-        filled = [bucket for bucket in buckets if bucket.numbers]
-        extremes = (
-            min([bucket.min for bucket in filled]),
-            max([bucket.max for bucket in filled]),
-            sum([bucket.mean * (bucket.numbers / numbers) for bucket in filled]),
-        )
-    else:
+    first_seqs, seqs, step_mins, step_maxs, numbers, nans, minima, maxima, means, lasts = zip(*buckets, strict=True)
+    total = sum(numbers)
+    if total == 0:
         extremes = (nan, nan, nan)
-    newest = max(buckets, key=_seq)
-    return Bucket(
-        min([bucket.first_seq for bucket in buckets]),
-        newest.seq,
-        min([bucket.step_min for bucket in buckets]),
-        max([bucket.step_max for bucket in buckets]),
-        numbers,
-        sum([bucket.nan for bucket in buckets]),
-        *extremes,
-        newest.last,
-    )
-
-
-def _seq(bucket: Bucket) -> int:
-    return bucket.seq
+    elif 0 in numbers:
+        filled = merge([bucket for bucket in buckets if bucket.numbers])
+        extremes = (filled.min, filled.max, filled.mean)
+    else:
+        mean = sum([mean * (number / total) for mean, number in zip(means, numbers, strict=True)])
+        extremes = (min(minima), max(maxima), mean)
+    seq = max(seqs)
+    last = lasts[seqs.index(seq)]
+    return Bucket(min(first_seqs), seq, min(step_mins), max(step_maxs), total, sum(nans), *extremes, last)
 
 
 class Tail:
