@@ -19,7 +19,7 @@ def seen(daemon_home: Any, tmp_path_factory: pytest.TempPathFactory, mosaic_clas
 
 
 def test_runs_lists_the_newest_first_and_filters(mosaic: Any, seen: dict[str, Any]) -> None:
-    newer = mosaic.short_run(name="newer")
+    newer = mosaic.quick_run("newer")
     listed = mosaic.json("runs", "--all")
     assert listed[0]["run_id"] == newer["run_id"]
     assert [run["run_id"] for run in mosaic.json("runs", "--tag", "seen")] == [seen["run_id"]]
@@ -61,16 +61,13 @@ def test_show_tells_everything(mosaic: Any, seen: dict[str, Any]) -> None:
 
 def test_runs_go_by_name_id_beginning_of_it_or_latest(mosaic: Any, seen: dict[str, Any]) -> None:
     run_id = seen["run_id"]
-    for reference in ("seen", run_id, run_id.lower()):
-        assert mosaic.json("show", reference)[0]["run_id"] == run_id
     short = next(line.split()[1] for line in mosaic("runs", "--all").stdout.splitlines() if line.split()[0] == "seen")
-    assert mosaic.json("show", short)[0]["run_id"] == run_id
-    newest = mosaic.json("runs", "-n", "1")[0]["run_id"]
-    assert mosaic.json("show", "latest")[0]["run_id"] == newest
-    assert len(mosaic.json("show", "seen", "latest")) == 2
+    shown = mosaic.json("show", "seen", run_id, run_id.lower(), short, "latest")
+    assert [run["run_id"] for run in shown[:4]] == [run_id] * 4
+    assert shown[4]["run_id"] == mosaic.client.runs(limit=1)[0].id
 
 
-@pytest.mark.parametrize("command", ["show", "watch", "pause", "export", "logs", "cancel"])
+@pytest.mark.parametrize("command", ["show", "pause", "export"])
 def test_a_run_that_nobody_knows_is_exit_code_4(mosaic: Any, command: str) -> None:
     done = mosaic(command, "nobody", code=4)
     assert "nobody" in done.stderr

@@ -64,8 +64,8 @@ def test_waiting_has_an_end(client: Client) -> None:
         run.refresh()
 
 
-def test_runs_come_page_by_page(client: Client) -> None:
-    made = [client.train("tabular", tags=["paged"], total_timesteps=1).wait().id for _ in range(3)]
+def test_runs_come_page_by_page(client: Client, mosaic: Any) -> None:
+    made = [mosaic.quick_run(f"paged{number}", tag="paged")["run_id"] for number in range(3)]
     assert [run.id for run in client.runs(tag="paged", limit=2)] == made[:0:-1]
     assert [run.id for run in client.all_runs(tag="paged")] == made[::-1]
 

@@ -41,17 +41,17 @@ def test_an_ended_run_goes_on_from_its_checkpoint_or_begins_anew(mosaic: Any, wa
 
 def test_one_that_refuses_keeps_nobody_else_from_it(mosaic: Any) -> None:
     for name in ("one", "two"):
-        mosaic.short_run(name=name)
+        mosaic.quick_run(name)
     done = mosaic("rm", "one", "nobody", "two", "--yes", code=4)
     assert done.stdout.splitlines() == ["one: deleted", "two: deleted"]
     assert "nobody" in done.stderr
-    assert {run["name"] for run in mosaic.json("runs", "--all")}.isdisjoint({"one", "two"})
+    assert {run.name for run in mosaic.client.all_runs()}.isdisjoint({"one", "two"})
 
 
 def test_rm_never_deletes_without_being_sure(mosaic: Any) -> None:
-    view = mosaic.short_run(name="kept")
+    view = mosaic.quick_run("kept")
     assert "say --yes" in mosaic("rm", "kept", code=2).stderr
-    assert mosaic.json("show", "kept")[0]["run_id"] == view["run_id"]
+    assert mosaic.client.run("kept").id == view["run_id"]
 
 
 def test_ctrl_c_ends_the_watching_and_not_the_run(mosaic: Any) -> None:

@@ -8,11 +8,15 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from mosaic.cli.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, code_of
 from mosaic.client.errors import BadConfig, MosaicError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Name -> one line of help, in the order and under the headings that `mosaic --help` shows. They stand here, not in the
 # commands' files, so that help needs to import none of them.
@@ -83,6 +87,12 @@ class LazyGroup(click.Group):
             hint = f"did you mean `{close[0]}`?" if close else "see `mosaic --help`"
             raise click.UsageError(f"no such command: {name}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in SECTIONS.items():
