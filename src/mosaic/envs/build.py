@@ -33,7 +33,8 @@ def build(venv: Path, source: Source, extras: Sequence[str], tools: Tools, repor
     if project and project.no_deps:
         # uv has no way round a requires-python that is stricter than need be; pip has.
         target: list[str | Path] = ["--python", venv / "bin" / "python"]
-        quiet = ["--progress-bar", "off", "--disable-pip-version-check", "--no-compile"]
+        quiet = ["-qq", "--disable-pip-version-check", "--no-compile"]
+        report(f"Installing {', '.join(project.no_deps)} without dependencies")
         tools.pip([*target, "install", "--no-deps", "--ignore-requires-python", *quiet, *project.no_deps], report)
 
 

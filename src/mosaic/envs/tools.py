@@ -94,7 +94,8 @@ class Tools:
                 for line in process.stdout or ():
                     lines.append(line.rstrip())
                     self._keep(line)
-                    if line.strip():
+                    # "Using Python" would name a folder that is still to be renamed.
+                    if line.strip() and not line.startswith("Using Python"):
                         report(line.rstrip())
             except BaseException:
                 process.kill()
