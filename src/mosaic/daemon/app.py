@@ -14,11 +14,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Scope
 
 from mosaic import __version__
-from mosaic.daemon.api import live, reading, runs, system, workers
+from mosaic.daemon.api import frames, live, reading, runs, system, workers
 from mosaic.daemon.api.common import ApiError, Json, error_answer, spec_error
 from mosaic.daemon.auth import Guard, LoginCodes
 from mosaic.daemon.job import JobSpec, SpecError
@@ -27,9 +28,20 @@ from mosaic.daemon.trainer import NotPossible, Trainer
 from mosaic.daemon.views import RunView
 from mosaic.envs import EnvsError, WorkerMissing
 from mosaic.store import StoreError
+from mosaic.web import INDEX, STATIC
 from mosaic.worker import FieldError
 
 PREFIX = "/api/v1"
+PAGE_HEADERS = {
+    "Cache-Control": "no-cache",
+    # Nothing from elsewhere, and no page of somebody else's around ours.
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' data: blob:; connect-src 'self' ws://127.0.0.1:* ws://localhost:*; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 
 log = logging.getLogger("mosaic.daemon")
 
@@ -43,16 +55,26 @@ def make_app(trainer: Trainer, token: str, url: str) -> tuple[FastAPI, ASGIApp]:
     app.state.started = time.time()
     app.state.codes = LoginCodes()
     app.state.stop = asyncio.Event()
-    for module in (system, runs, reading, workers, live):
+    for module in (system, runs, reading, frames, workers, live):
         app.include_router(module.router, prefix=PREFIX)
     app.add_api_route("/", _front, methods=["GET"], include_in_schema=False)
+    app.mount("/static", Pages(directory=STATIC))
     app.add_api_route(f"{PREFIX}/openapi.json", _openapi, methods=["GET"], include_in_schema=False)
     _answer_errors(app)
     return app, Guard(app, token, app.state.codes)
 
 
-async def _front() -> PlainTextResponse:
-    return PlainTextResponse(f"MOSAIC {__version__}: use the mosaic command\n")
+class Pages(StaticFiles):
+    """The GUI's files, asked for anew each time: an upgraded daemon never meets an old page."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+async def _front() -> FileResponse:
+    return FileResponse(INDEX, headers=PAGE_HEADERS)
 
 
 async def _openapi(request: Request) -> Json:

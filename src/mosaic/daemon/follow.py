@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
-from mosaic.daemon.registry import UnknownRun
 from mosaic.daemon.trainer import Trainer
 from mosaic.daemon.views import RunView
 from mosaic.paths import RunFolder
@@ -106,10 +105,3 @@ async def follow_all(trainer: Trainer) -> AsyncIterator[dict[str, Any]]:
                 told[run_id] = view
                 if row.has_ended:
                     del told[run_id]
-
-
-async def find_run(trainer: Trainer, reference: str) -> str | None:
-    try:
-        return trainer.registry.find(reference).run_id
-    except UnknownRun:
-        return None

@@ -256,6 +256,10 @@ class Registry:
     def ask_cancel(self, run_id: str) -> Row:
         return self._change(run_id, cancel=1)
 
+    def reopen(self, run_id: str) -> Row:
+        """It was taken for ended, and has not: its folder will say how it is."""
+        return self._change(run_id, state="ACTIVE", ended=None, exit=None)
+
     def set_attempt(self, run_id: str, attempt: int) -> Row:
         return self._change(run_id, attempt=attempt)
 

@@ -83,7 +83,7 @@ def _number(environment: Mapping[str, str], variable: str) -> int | None:
     text = environment.get(variable)
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < 1:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
         raise BadSetting(f"{variable}: got {text!r}, allowed: a whole number from 1 up")
     return int(text)
 

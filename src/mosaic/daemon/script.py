@@ -58,7 +58,7 @@ class Translator:
         if word == b"@phase" and text:
             index = self._phases.index(text) + 1 if text in self._phases else 0
             self._telemetry.stage(text, index=index, total=len(self._phases), step=self._telemetry.last_step)
-        elif word == b"@step" and text.isdecimal():
+        elif word == b"@step" and text.isascii() and text.isdecimal():
             self._progress(int(text))
         else:
             self._write_text(line)

@@ -91,7 +91,7 @@ def read_header(content: bytes) -> dict[str, Any]:
             found["phases"] = [phase.strip() for phase in value.split(",") if phase.strip()]
         elif name == "total_timesteps":
             number = value.replace("_", "")
-            if not number.isdecimal() or int(number) < 1:
+            if not (number.isascii() and number.isdecimal()) or int(number) < 1:
                 raise SpecError([refuse("total_timesteps", value, "a whole number from 1 up, in the script's header")])
             found["total_timesteps"] = int(number)
     return found

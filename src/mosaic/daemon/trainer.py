@@ -10,6 +10,7 @@ from typing import Any
 
 from mosaic.daemon import ends
 from mosaic.daemon.dispatcher import Dispatcher
+from mosaic.daemon.frames import FrameService
 from mosaic.daemon.hub import Hub
 from mosaic.daemon.job import JobSpec, SpecError, make_job
 from mosaic.daemon.launching import write_job
@@ -43,6 +44,7 @@ class Trainer:
         self.home = home
         self.capacity = capacity
         self.hub = Hub()
+        self.frames = FrameService()
         self.registry = Registry(home.registry)
         self.programs = Programs(WorkerEnvs(home))
         self.dispatcher = Dispatcher(home, self.registry, self.programs, capacity, self.hub)
