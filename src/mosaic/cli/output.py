@@ -28,6 +28,7 @@ STATE_STYLES = {
 # What is piped is not a terminal's width; a program or a log wants each row on its line.
 PIPE_WIDTH = 250
 LEAST_YIELDING_WIDTH = 16
+GAP = 2
 
 
 def print_json(value: Any) -> None:
@@ -71,19 +72,23 @@ def print_table(
 
     widths = {heading: natural(heading) for heading in headings}
     shown = list(headings)
+
+    def left_for_yielding() -> int:
+        return console.width - sum(widths[name] + GAP for name in shown if name != yields)
+
     for heading in drop:
-        fixed = sum(widths[name] + 2 for name in shown if name != yields)
-        if fixed + min(widths[yields], LEAST_YIELDING_WIDTH) <= console.width:
+        if left_for_yielding() >= min(widths[yields], LEAST_YIELDING_WIDTH):
             break
         shown.remove(heading)
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    widths[yields] = max(1, min(widths[yields], left_for_yielding()))
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     for heading in shown:
         made.add_column(
             heading,
             justify="right" if heading in right else "left",
             no_wrap=True,
             overflow="ellipsis",
-            min_width=None if heading == yields else widths[heading],
+            width=widths[heading],
         )
     for row in rows:
         made.add_row(*(cell for heading, cell in zip(headings, row, strict=True) if heading in shown))

@@ -110,7 +110,7 @@ def how_it_is(run: Run) -> str:
     """A few words: how an ended run ended, what a living one is waiting for."""
     from mosaic.cli import format
 
-    attempt = f"attempt {run.attempt}" if run.attempt > 1 else ""
+    attempt = f"attempt {run.attempt}" if run.attempt > 1 and "attempt" not in run.view["detail"] else ""
     if run.exit is not None and run.ended:
         lasted = format.duration(run.exit["ended"] - run.exit["started"])
         text = f"in {lasted}" if run.state == "SUCCEEDED" else f"{run.exit['message']} after {lasted}"

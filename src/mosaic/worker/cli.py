@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 import traceback
@@ -86,6 +87,13 @@ def _print(descriptor: int, document: dict[str, Any]) -> None:
         data = data[os.write(descriptor, data) :]
 
 
+def _as_dict(config: Any) -> dict[str, Any]:
+    """The whole config, defaults included: msgspec leaves those of a dataclass out."""
+    whole = dataclasses.asdict(config) if dataclasses.is_dataclass(config) and not isinstance(config, type) else config
+    result: dict[str, Any] = msgspec.to_builtins(whole)
+    return result
+
+
 def _run(worker: Worker[C], config: C, stdout: int) -> int:
     place = RunPlace.from_environment(str(getattr(config, "run_id", "") or "run"))
     place.folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +101,7 @@ def _run(worker: Worker[C], config: C, stdout: int) -> int:
     control.listen()
     telemetry = TelemetryEmitter(stdout, on_reader_gone=control.request_stop)
     name = worker.capabilities.worker_type
-    telemetry.run_started(place.run_id, name, worker_version=worker.version, config=msgspec.to_builtins(config))
+    telemetry.run_started(place.run_id, name, worker_version=worker.version, config=_as_dict(config))
     try:
         run = Run(place, worker=name, telemetry=telemetry, control=control)
         summary = worker.run(config, run) or {}
