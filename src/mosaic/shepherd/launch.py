@@ -56,7 +56,8 @@ def read_launch(folder: RunFolder) -> Launch:
 
 def shepherd_command(folder: RunFolder) -> list[str]:
     """What the daemon spawns (in a session of its own, stdin /dev/null, output appended to logs/shepherd.log)."""
-    return [sys.executable, "-m", "mosaic.shepherd", str(folder.path)]
+    # -P: no module from the folder that it happens to be started in.
+    return [sys.executable, "-P", "-m", "mosaic.shepherd", str(folder.path)]
 
 
 def shared_memory_folder(run_id: str) -> Path:

@@ -20,14 +20,14 @@ class MemoryCgroup:
         (path / "memory.oom.group").write_text("1")
 
     @classmethod
-    def create(cls, run_id: str, limit_bytes: int, *, proc_self: Path = Path("/proc/self")) -> MemoryCgroup | None:
+    def create(cls, name: str, limit_bytes: int, *, proc_self: Path = Path("/proc/self")) -> MemoryCgroup | None:
         """None where there is no cgroup v2 whose memory controller we may use."""
         parent = _delegated_parent(proc_self)
         if parent is None:
             return None
-        path = parent / f"mosaic-{run_id}"
+        path = parent / f"mosaic-{name}"
         try:
-            path.mkdir(exist_ok=True)
+            path.mkdir()
             return cls(path, limit_bytes)
         except OSError:
             _remove(path)

@@ -43,7 +43,7 @@ def _prctl(option: int, value: int) -> None:
 def read_process(pid: int) -> Process | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # gone, or hidden since it is somebody else's
         return None
     # The name is in parentheses and may itself hold blanks and parentheses: fields count from the last one.
     fields = text[text.rindex(b")") + 2 :].split()

@@ -10,6 +10,7 @@ another and no worker can hold the shepherd up. How a run ends, whoever ends it:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -149,7 +150,7 @@ class Shepherd:
     def _spawn(self, info: ShepherdInfo) -> None:
         launch = self._launch
         if launch.memory_mb is not None:
-            self._cgroup = MemoryCgroup.create(launch.run_id, launch.memory_mb << 20)
+            self._cgroup = MemoryCgroup.create(f"{launch.run_id}.{launch.attempt}", launch.memory_mb << 20)
         environment = worker_environment(launch, self._folder, os.environ)
         self._worker = worker = spawn(launch.argv, environment, launch.cwd or str(self._folder.path))
         self._stdin = WorkerInput(worker.stdin, self._poll)
@@ -370,7 +371,8 @@ class Shepherd:
     def _terminate(self) -> None:
         assert self._worker is not None, "there is something to end"
         # Our child, not reaped yet: its group cannot be anybody else's.
-        os.killpg(self._worker.pid, signal.SIGTERM)
+        with contextlib.suppress(PermissionError):  # it took another user's identity
+            os.killpg(self._worker.pid, signal.SIGTERM)
 
     def _watch_memory(self) -> None:
         limit = self._launch.memory_mb
