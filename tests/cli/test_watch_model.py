@@ -70,3 +70,16 @@ def test_a_curve_stays_small_and_within_its_values(values: list[float]) -> None:
         assert min(values) <= min(curve.values) + 1e-6
         assert max(curve.values) <= max(values) + 1e-6
         assert curve.last == values[-1]
+
+
+def test_the_curve_is_the_workers_own_return_metric_where_there_is_one() -> None:
+    model = WatchModel(view())
+    model.absorb(
+        [row(seq, "episode", step=seq, episode=seq - 1, episode_return=float(seq), length=1) for seq in (1, 2)]
+    )
+    assert model.curve == [1.0, 2.0]
+    values = [{"loss": 9.0, "charts/episodic_return": float(number)} for number in (5, 6)]
+    model.absorb([row(3 + at, "metric", step=3 + at, values=found) for at, found in enumerate(values)])
+    assert model.curve == [5.0, 6.0]
+    assert model.recent_return == 1.5
+    assert model.episodes == 2

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mosaic.cli.options import for_each_run, json_option, make_client, runs_argument
+from mosaic.client.errors import NotPossible
 
 if TYPE_CHECKING:
     from mosaic.client import Run
@@ -23,7 +24,7 @@ def command(references: tuple[str, ...], yes: bool, force: bool, as_json: bool) 
     Telemetry, logs, checkpoints and videos of the run are gone for good.
     """
     if not yes:
-        _ask(references)
+        _ask(references, force=force)
 
     def act(run: Run) -> Run:
         run.remove(force=force)
@@ -32,7 +33,7 @@ def command(references: tuple[str, ...], yes: bool, force: bool, as_json: bool) 
     return for_each_run(references, act, lambda run: f"{run.name}: deleted", as_json)
 
 
-def _ask(references: tuple[str, ...]) -> None:
+def _ask(references: tuple[str, ...], *, force: bool) -> None:
     import sys
 
     if not sys.stdin.isatty():
@@ -40,6 +41,8 @@ def _ask(references: tuple[str, ...]) -> None:
     client = make_client()
     runs = [client.run(reference) for reference in references]
     for run in runs:
+        if not run.ended and not force:
+            raise NotPossible(f"run {run.name} has not ended ({run.state.lower()}): cancel it first, or say --force")
         step = f", step {run.step:,}" if run.step else ""
         click.echo(f"  {run.name} ({run.worker}) {run.state}{step}", err=True)
     click.confirm(

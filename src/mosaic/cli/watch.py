@@ -100,7 +100,7 @@ def _watch_screen(run: Run) -> None:
 
 def _model_of(run: Run) -> WatchModel:
     """The model with what the run's store holds already, so that watching can begin at its newest row."""
-    from mosaic.cli.watch_model import CURVE_POINTS, WatchModel
+    from mosaic.cli.watch_model import CURVE_POINTS, WatchModel, find_return_metric
     from mosaic.store import RunReader, StoreMissing
 
     model = WatchModel(run.view, step=run.step)
@@ -108,11 +108,17 @@ def _model_of(run: Run) -> WatchModel:
         with RunReader(run.folder / "run.sqlite") as reader:
             seq = reader.last_seq()
             past = [*reader.episodes(limit=CURVE_POINTS), *reader.checkpoints()[-1:], *reader.stages()[-1:]]
-            past += [*reader.logs(limit=5), *reader.read(max(0, seq - 200), kinds=("metric",))]
-            model.absorb(sorted((row for row in past if row["seq"] <= seq), key=lambda row: row["seq"]))
-            model.last_seq = seq
+            past += reader.logs(limit=5)
+            series = {info.name: info for info in reader.series()}
+            model.return_metric_name = find_return_metric(series)
+            if model.return_metric_name is not None:
+                for point in reader.plot(model.return_metric_name, max_points=CURVE_POINTS // 2):
+                    model.return_metric.add(float("nan") if point.mean is None else float(point.mean))
+            model.metrics = {name: info.last_value for name, info in series.items()}
     except StoreMissing:
-        pass  # it has not started yet
+        return model  # it has not started yet
+    model.absorb(sorted((row for row in past if row["seq"] <= seq), key=lambda row: row["seq"]))
+    model.last_seq = seq
     return model
 
 

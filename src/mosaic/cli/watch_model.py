@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,12 @@ WATCHED_KINDS = (
 RATE_WINDOW_S = 15.0
 CURVE_POINTS = 600
 LOG_LINES = 6
+
+
+def find_return_metric(names: Iterable[str]) -> str | None:
+    """The metric that people look at first."""
+    wanted = [name for name in names if "return" in name.lower()]
+    return min(wanted, key=len) if wanted else None
 
 
 class Curve:
@@ -49,7 +55,9 @@ class WatchModel:
     step: int | None = None
     episodes: int = 0
     metrics: dict[str, Any] = field(default_factory=dict)
-    returns: Curve = field(default_factory=Curve)
+    episode_returns: Curve = field(default_factory=Curve)
+    return_metric: Curve = field(default_factory=Curve)
+    return_metric_name: str | None = None
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=100))
     checkpoint: dict[str, Any] | None = None
     stage: dict[str, Any] | None = None
@@ -77,10 +85,11 @@ class WatchModel:
             match row["type"]:
                 case "metric":
                     self.metrics |= row["values"]
+                    self._add_return_metric(row["values"])
                 case "episode":
                     self.episodes = max(self.episodes, row.get("episode", 0)) + 1
                     value = float(row["episode_return"])
-                    self.returns.add(value)
+                    self.episode_returns.add(value)
                     self.recent_returns.append(value)
                 case "checkpoint":
                     self.checkpoint = row
@@ -97,6 +106,17 @@ class WatchModel:
                     self._pace.clear()
                     worth_telling.append(row)
         return worth_telling
+
+    def _add_return_metric(self, values: dict[str, Any]) -> None:
+        if self.return_metric_name is None:
+            self.return_metric_name = find_return_metric(values)
+        if self.return_metric_name in values:
+            self.return_metric.add(float(values[self.return_metric_name]))
+
+    @property
+    def curve(self) -> list[float]:
+        """How well it does: the worker's own metric of that where it has one, else the returns of episodes."""
+        return self.return_metric.values if len(self.return_metric.values) > 1 else self.episode_returns.values
 
     def _advance(self, time: float, step: int) -> None:
         self.step = step
@@ -137,5 +157,7 @@ class WatchModel:
 
     @property
     def recent_return(self) -> float | None:
-        """The mean over the last hundred episodes."""
-        return sum(self.recent_returns) / len(self.recent_returns) if self.recent_returns else None
+        """The mean over the last hundred episodes; without episodes, the metric's last value."""
+        if self.recent_returns:
+            return sum(self.recent_returns) / len(self.recent_returns)
+        return self.return_metric.last

@@ -26,7 +26,7 @@ class Screen:
     def _lines(self, width: int, plain: bool) -> list[RenderableType]:
         model = self.model
         lines = [self._title(), self._bar(width, plain)]
-        if model.returns.values:
+        if model.curve:
             lines.append(self._curve(width, plain))
         if model.metrics:
             lines += self._metrics(width)
@@ -72,9 +72,9 @@ class Screen:
 
     def _curve(self, width: int, plain: bool) -> Text:
         model = self.model
-        told = f" {format.number(model.recent_return)}  {model.episodes:,} episodes"
+        told = f" {format.number(model.recent_return)}" + (f"  {model.episodes:,} episodes" if model.episodes else "")
         length = max(8, min(60, width - LABEL_WIDTH - len(told) - 1))
-        curve = format.sparkline(model.returns.values, length, ascii_only=plain)
+        curve = format.sparkline(model.curve, length, ascii_only=plain)
         return Text.assemble((f"{'return':{LABEL_WIDTH}}", "dim"), (curve, "cyan"), told)
 
     def _metrics(self, width: int) -> list[Text]:
