@@ -111,15 +111,13 @@ class Tiling:
         self.shapes = tuple(tuple(shape) for shape in shapes)
         height, width = max(shape[0] for shape in shapes), max(shape[1] for shape in shapes)
         self.rows, self.columns = grid_layout(len(shapes), height, width)
-        self.factor = shrink_factor(self.rows * (height + GAP), self.columns * (width + GAP), max_dim)
+        self.factor = shrink_factor(self.rows * height, self.columns * width, max_dim)
+        while not self._fits(max_dim):  # the gaps do not shrink
+            self.factor += 1
         cells = [shrunk_shape(shape, self.factor) for shape in self.shapes]
-        cell_height, cell_width = max(cell[0] for cell in cells), max(cell[1] for cell in cells)
-        channels = max(shape[2] for shape in shapes)
-        self.shape = (
-            self.rows * (cell_height + GAP) - GAP,
-            self.columns * (cell_width + GAP) - GAP,
-            channels,
-        )
+        cell_height, cell_width = self._cell()
+        down, across = self._size()
+        self.shape = (down, across, max(shape[2] for shape in shapes))
         self._places = []
         for index, (tall, wide, _) in enumerate(cells):
             row, column = divmod(index, self.columns)
@@ -127,6 +125,17 @@ class Tiling:
             left = column * (cell_width + GAP) + (cell_width - wide) // 2
             self._places.append((slice(top, top + tall), slice(left, left + wide)))
         self._shrinkers = [Shrinker() for _ in cells]
+
+    def _cell(self) -> tuple[int, int]:
+        cells = [shrunk_shape(shape, self.factor) for shape in self.shapes]
+        return max(cell[0] for cell in cells), max(cell[1] for cell in cells)
+
+    def _size(self) -> tuple[int, int]:
+        height, width = self._cell()
+        return self.rows * (height + GAP) - GAP, self.columns * (width + GAP) - GAP
+
+    def _fits(self, max_dim: int) -> bool:
+        return not max_dim or max(self._size()) <= max_dim or self._cell() == (1, 1)
 
     def draw(self, frames: Sequence[Pixels], out: Pixels) -> None:
         """Draw all of `out`: it may hold anything before."""

@@ -19,7 +19,6 @@ _LOOK_EVERY_NS = 4_000_000
 _MAX_STRIDE = 256
 _RATE_WINDOW_NS = 500_000_000
 _SMOOTHING = 0.1
-_ABSENT = object()
 
 
 class Hook:
@@ -38,7 +37,8 @@ class Hook:
         self._lane = Lane(settings, names)
         self._render = render
         self.slot = slot
-        self._before: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}  # what the instance itself had under these names, None for nothing
+        self.on_detach: Callable[[], object] = _nothing
         self._inner_step: Callable[..., Any] = env.step
         self._inner_reset: Callable[..., Any] = env.reset
         self._inner_close: Callable[..., Any] = env.close
@@ -72,8 +72,8 @@ class Hook:
 
     def _replace(self, env: Any, name: str, value: Any) -> None:
         current = getattr(env, name)
-        inherited = getattr(current, "__func__", None) is getattr(type(env), name, _ABSENT)
-        self._before[name] = _ABSENT if inherited else current
+        inherited = getattr(current, "__func__", None) is getattr(type(env), name, self)
+        self._before[name] = None if inherited else current
         setattr(env, name, value)
 
     def _restore(self, name: str, ours: Any) -> None:
@@ -81,7 +81,7 @@ class Hook:
         env = self._env()
         if env is None or getattr(env, name) != ours:
             return
-        if self._before[name] is _ABSENT:
+        if self._before[name] is None:
             delattr(env, name)
         else:
             setattr(env, name, self._before[name])
@@ -108,6 +108,7 @@ class Hook:
         self._lane.close()
         if self._grid is not None:
             self._grid.leave(self)
+        self.on_detach()
 
     # Bookkeeping
 
@@ -190,6 +191,7 @@ class Hook:
             "step": self._inner_step,
             "reset": self._inner_reset,
             "close": self._inner_close,
+            "before": self._before,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -197,7 +199,8 @@ class Hook:
         self._lane = Lane(Settings(None), ())
         self._render = _nothing
         self.slot = state["slot"]
-        self._before = {}
+        self._before = state["before"]
+        self.on_detach = _nothing
         self._inner_step, self._inner_reset, self._inner_close = state["step"], state["reset"], state["close"]
         self._bound_step = self._step
         self._grid = None

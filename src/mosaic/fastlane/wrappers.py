@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from mosaic.fastlane.frames import pictures_in
-from mosaic.fastlane.hooks import Hook
+from mosaic.fastlane.hooks import Hook, _nothing
 from mosaic.fastlane.settings import Settings
 from mosaic.fastlane.streams import environment_stream
 
@@ -236,7 +236,9 @@ def wrap_env(env: _Env, settings: Settings | None = None, *, slot: int | None = 
     settings = Settings.from_environment() if settings is None else settings
     if not settings.is_on:
         return env
-    slot = _slots.take(env) if slot is None else slot
+    give_back: Callable[[], object] = _nothing
+    if slot is None:
+        slot, give_back = _slots.take(env)
     names = _names(settings, slot)
     if not names:
         return env
@@ -246,7 +248,7 @@ def wrap_env(env: _Env, settings: Settings | None = None, *, slot: int | None = 
     elif hasattr(env, "possible_agents"):
         kind = ParallelHook
     try:
-        kind(env, settings, slot, names, _render_of(env))
+        kind(env, settings, slot, names, _render_of(env)).on_detach = give_back
     except (AttributeError, TypeError, ValueError) as error:
         _log.warning("fastlane %s off: %s: %s", names[0], type(env).__name__, error)
     return env
@@ -323,18 +325,18 @@ def _first_agent(env: Any) -> tuple[Any, bytes]:
 
 
 class _Slots:
-    """Numbers the environments of this process: each gets the lowest number free and keeps it until it is collected."""
+    """Numbers the environments of this process: each gets the lowest number free, until it is closed or collected."""
 
     def __init__(self) -> None:
         self._taken: set[int] = set()
         self._lock = threading.Lock()
 
-    def take(self, env: Any) -> int:
+    def take(self, env: Any) -> tuple[int, Callable[[], object]]:
+        """A number, and how to give it back early."""
         with self._lock:
             slot = next(number for number in itertools.count() if number not in self._taken)
             self._taken.add(slot)
-        weakref.finalize(env, self._taken.discard, slot)
-        return slot
+        return slot, weakref.finalize(env, self._taken.discard, slot)
 
 
 _slots = _Slots()

@@ -45,11 +45,15 @@ class VideoMovie:
         self.frames = 0
         self._last_ms = -1
         mp4 = path.suffix == ".mp4"
-        options = {"movflags": "frag_keyframe+empty_moov+default_base_moof"} if mp4 else {}
+        options = {"flush_packets": "1"}
+        if mp4:
+            options |= {"movflags": "frag_keyframe+empty_moov+default_base_moof", "frag_duration": "1000000"}
         self._container = av.open(str(path), "w", format="mp4" if mp4 else "webm", options=options)
         # Small pictures are blown up so that chroma subsampling does not smear them and players show more than a stamp.
         self._scale = max(1, 240 // max(height, width))
-        quality = {"crf": "20", "preset": "veryfast"} if mp4 else {"crf": "30", "b": "0", "deadline": "realtime"}
+        quality = (
+            {"crf": "20", "preset": "veryfast", "bf": "0"} if mp4 else {"crf": "30", "b": "0", "deadline": "realtime"}
+        )
         stream: Any = self._container.add_stream("libx264" if mp4 else "libvpx-vp9", rate=30, options=quality)
         stream.height = height * self._scale + height * self._scale % 2  # 4:2:0 needs even sides
         stream.width = width * self._scale + width * self._scale % 2

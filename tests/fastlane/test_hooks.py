@@ -1,0 +1,502 @@
+"""Environments on the lane: they show what happens, and nobody who uses them can tell the difference."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.wrappers import TimeLimit
+
+from mosaic.fastlane import (
+    FastLaneReader,
+    Settings,
+    discover,
+    frames_mode,
+    stream_path,
+    wrap_env,
+    wrap_vector,
+    wrappers,
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments of other tests may not have been collected yet."""
+    monkeypatch.setattr(wrappers, "_slots", wrappers._Slots())
+
+
+class Walk(gymnasium.Env[np.ndarray, int]):
+    """A walk of random length: the reward is the action, the picture's colour is the number of steps."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"]}  # noqa: RUF012 - as gymnasium has it
+    observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float64)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, render_mode: str | None = "rgb_array", size: tuple[int, int] = (20, 30)) -> None:
+        self.render_mode = render_mode
+        self.size = size
+        self.steps = 0
+        self.renders = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.np_random.random(2), {"options": options}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self.np_random.random(2), float(action), bool(self.np_random.random() < 0.1), False, {"n": self.steps}
+
+    def render(self) -> Any:
+        self.renders += 1
+        return np.full((*self.size, 3), self.steps % 256, np.uint8)
+
+
+def eager(directory: Path, **more: Any) -> Settings:
+    """Settings under which a watched frame is due at every look."""
+    return Settings(directory, **{"interval_ms": 0, "budget": 1, **more})
+
+
+def play(env: Any, steps: int, seed: int = 0) -> list[Any]:
+    log: list[Any] = [env.reset(seed=seed)]
+    for step in range(steps):
+        result = env.step(step % 3)
+        log.append(result)
+        if result[2] or result[3]:
+            log.append(env.reset(options={"at": step}))
+    return log
+
+
+def drive(env: Any, condition: Callable[[], object], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "never came true"
+        _, _, terminated, truncated, _ = env.step(1)
+        if terminated or truncated:
+            env.reset()
+
+
+def same(ours: list[Any], theirs: list[Any]) -> bool:
+    return repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("limit", [None, 40])
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_hooked_environment_behaves_exactly_as_it_did(lane_dir: Path, limit: int | None, watched: bool) -> None:
+    def make() -> Any:
+        return TimeLimit(Walk(), limit) if limit else Walk()
+
+    env, bare = make(), make()
+    before = {
+        name: getattr(env, name) for name in ("spec", "observation_space", "action_space", "render_mode", "unwrapped")
+    }
+    assert wrap_env(env, eager(lane_dir)) is env
+    assert type(env) is type(bare)
+    reader = FastLaneReader(stream_path(lane_dir, "env-0")) if watched else None
+    for seed in range(12):
+        assert same(play(env, 300, seed), play(bare, 300, seed))
+        if reader:
+            reader.latest()
+    assert all(getattr(env, name) is value for name, value in before.items())
+    assert discover(lane_dir)[0].frames > 0
+    env.close()
+    assert same(play(env, 50), play(bare, 50)), "after closing, too"
+
+
+def test_frames_carry_the_counts_and_returns_of_their_moment(lane_dir: Path) -> None:
+    env = wrap_env(Walk(), eager(lane_dir))
+    env.reset(seed=1)
+    env.step(2)
+    reader = FastLaneReader(stream_path(lane_dir, "env-0"))
+    frame = reader.latest()
+    assert frame is not None
+    assert (frame.info.episode, frame.info.step, frame.info.last_reward) == (1, 1, 2.0)
+    assert frame.info.rolling_return != frame.info.rolling_return
+    assert (frame.pixels == 1).all() and frame.pixels.shape == (20, 30, 3)
+    drive(env, lambda: (frame := reader.latest()) is not None and frame.info.episode > 5)
+    frame = None
+    while frame is None:
+        drive(env, lambda: reader.published > 10)
+        frame = reader.latest()
+        env.step(1)
+    assert frame.info.step > 5 and 1 < frame.info.rolling_return < 60
+
+
+def test_steps_are_counted_exactly_while_the_hook_stands_aside(lane_dir: Path) -> None:
+    env: Any = wrap_env(TimeLimit(Walk(), 100), Settings(lane_dir))
+    hook = env.step.__self__
+    env.reset(seed=0)
+    done = 0
+    aside = 0
+    deadline = time.monotonic() + 30
+    while aside < 200:
+        assert time.monotonic() < deadline
+        _, _, terminated, truncated, _ = env.step(0)
+        done += 1
+        if terminated or truncated:
+            env.reset()
+            aside += env.step == hook._inner_step
+            if hook._bare:
+                assert hook._steps == done
+    reader = FastLaneReader(stream_path(lane_dir, "env-0"))
+    reader.latest()
+    before = reader.published
+    drive(env, lambda: reader.latest() is not None and reader.published > before + 3)
+    assert hook._steps - hook._episode_steps >= 0
+
+
+def test_nobody_watching_costs_about_a_frame_a_second(lane_dir: Path) -> None:
+    env: Any = wrap_env(Walk(), Settings(lane_dir, interval_ms=0, budget=1))
+    env.reset(seed=0)
+    begin = time.monotonic()
+    drive(env, lambda: env.renders >= 2)
+    assert time.monotonic() - begin >= 0.99, "not sooner than after a second"
+
+
+class Patched:
+    """What another library might do to the same environment after us."""
+
+    def __init__(self, env: Any) -> None:
+        self.calls = 0
+        inner = env.step
+
+        def step(action: Any) -> Any:
+            self.calls += 1
+            return inner(action)
+
+        env.step = step
+
+
+def test_another_patch_on_top_is_left_in_place(lane_dir: Path) -> None:
+    env: Any = wrap_env(TimeLimit(Walk(), 30), eager(lane_dir))
+    patch = Patched(env)
+    reader = FastLaneReader(stream_path(lane_dir, "env-0"))
+    for seed in range(20):
+        play(env, 200, seed)
+        reader.latest()
+    assert patch.calls == 4000
+    env.close()
+    env.step(0)
+    assert patch.calls == 4001
+
+
+def test_copies_and_pickles_work_and_are_not_watched(lane_dir: Path) -> None:
+    env: Any = wrap_env(TimeLimit(Walk(), 50), eager(lane_dir))
+    play(env, 100)
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        fresh = TimeLimit(Walk(), 50)
+        assert same(play(twin, 200, 5), play(fresh, 200, 5))
+        assert twin.unwrapped is not env.unwrapped
+        assert twin.reset.__self__._inner_reset.__self__ is twin, "its own steps, not the original's"
+        twin.close()
+        assert same(play(twin, 20), play(fresh, 20))
+    assert [stream.has_writer for stream in discover(lane_dir)] == [True]
+
+
+@pytest.mark.parametrize("mode", [None, "ansi"])
+def test_an_environment_made_without_pictures_is_left_alone(lane_dir: Path, mode: str | None, caplog: Any) -> None:
+    env: Any = Walk(render_mode=mode)
+    assert "step" not in vars(wrap_env(env, eager(lane_dir)))
+    assert len(caplog.records) == 1 and "allowed: 'rgb_array'" in caplog.text
+    assert discover(lane_dir) == []
+
+
+def test_the_render_mode_is_chosen_only_where_none_was_asked_for() -> None:
+    assert frames_mode(Walk.metadata, None) == "rgb_array"
+    assert frames_mode(Walk.metadata, "ansi") == "ansi"
+    assert frames_mode({"render_modes": ["human"]}, None) is None
+    assert frames_mode({"render.modes": ["human", "rgb_array"]}, None) == "rgb_array"
+    assert frames_mode(None, None) is None
+
+
+class Breaks(Walk):
+    def render(self) -> Any:
+        raise RuntimeError("no\ndisplay")
+
+
+class Blank(Walk):
+    def render(self) -> Any:
+        return None
+
+
+class Wrong(Walk):
+    def render(self) -> Any:
+        return "a string"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(Breaks, "RuntimeError: no display"), (Wrong, "frame: got"), (Blank, "no pictures")]
+)
+def test_a_renderer_that_fails_ends_the_lane_with_one_line_and_training_goes_on(
+    lane_dir: Path, kind: type[Walk], reason: str, caplog: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("mosaic.fastlane.lane.UNWATCHED_INTERVAL_NS", 0)
+    monkeypatch.setattr("mosaic.fastlane.lane.UNWATCHED_BUDGET", 1e9)
+    env: Any = wrap_env(kind(), eager(lane_dir))
+    drive(env, lambda: caplog.records)
+    assert same(play(env, 300), play(kind(), 300))
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert reason in caplog.text and "\n" not in caplog.records[0].getMessage()
+
+
+def test_a_lane_that_cannot_be_opened_says_so_once(tmp_path: Path, caplog: Any) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    env: Any = wrap_env(Walk(), eager(file))
+    assert same(play(env, 300), play(Walk(), 300))
+    assert len(caplog.records) == 1 and "FileExistsError" in caplog.text
+
+
+def test_single_shows_the_chosen_slot_and_leaves_the_rest_bare(lane_dir: Path) -> None:
+    envs: list[Any] = [wrap_env(Walk(), eager(lane_dir, slot=1)) for _ in range(3)]
+    for env in envs:
+        play(env, 20)
+    assert [stream.name for stream in discover(lane_dir)] == ["env-1"]
+    assert "step" not in vars(envs[0]) and "step" not in vars(envs[2])
+
+
+def test_a_slot_is_free_again_when_its_environment_is_gone(lane_dir: Path) -> None:
+    import gc
+
+    first = wrap_env(Walk(), eager(lane_dir))
+    play(first, 5)
+    first.close()
+    del first
+    gc.collect()
+    second = wrap_env(Walk(), eager(lane_dir))
+    play(second, 5)
+    assert [(stream.name, stream.generation) for stream in discover(lane_dir)] == [("env-0", 2)]
+
+
+def test_grid_tiles_the_environments_up_to_its_limit(lane_dir: Path) -> None:
+    sizes = [(20, 30), (10, 10), (20, 30), (20, 20), (20, 30)]
+    envs: list[Any] = [wrap_env(Walk(size=size), eager(lane_dir, mode="grid", grid_limit=4)) for size in sizes]
+    reader = FastLaneReader(stream_path(lane_dir, "grid"))
+    for seed, env in enumerate(envs):
+        env.reset(seed=seed)
+    frame = None
+    deadline = time.monotonic() + 30
+    while frame is None or frame.pixels.shape != (42, 62, 3):
+        assert time.monotonic() < deadline
+        for env in envs:
+            if env.step(1)[2]:
+                env.reset()
+        frame = reader.latest() or frame
+    assert [stream.name for stream in discover(lane_dir)] == ["grid", "env-0", "env-1", "env-2", "env-3"]
+    assert {int(value) for value in np.unique(frame.pixels)} <= {24, *range(12 + 60)}
+    assert frame.info.step >= 4
+    envs[0].close()  # the next one takes over
+    assert (frame.pixels[22:, 32:] != 24).any()
+    while (frame.pixels[22:, 32:] != 24).any():  # and three leave the last cell empty
+        assert time.monotonic() < deadline
+        for env in envs[1:]:
+            if env.step(1)[2]:
+                env.reset()
+        frame = reader.latest() or frame
+    for env in envs:
+        env.close()
+    assert not any(stream.has_writer for stream in discover(lane_dir))
+
+
+class OldGym:
+    """gym before 0.26: four values from step, a render mode at each call."""
+
+    metadata = {"render.modes": ["human", "rgb_array"]}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    @property
+    def unwrapped(self) -> OldGym:
+        return self
+
+    def reset(self) -> int:
+        return 0
+
+    def step(self, action: Any) -> tuple[int, float, bool, dict[str, Any]]:
+        self.steps += 1
+        return self.steps, 2.0, self.steps % 10 == 0, {"not": "empty"}
+
+    def render(self, mode: str = "human") -> Any:
+        assert mode == "rgb_array", "a window would have opened"
+        return np.full((8, 9, 3), self.steps % 256, np.uint8)
+
+    def close(self) -> None: ...
+
+
+def test_old_gym_environments(lane_dir: Path) -> None:
+    env = wrap_env(OldGym(), eager(lane_dir))
+    reader = FastLaneReader(stream_path(lane_dir, "env-0"))
+    env.reset()
+    frame = None
+    deadline = time.monotonic() + 30
+    while frame is None or frame.info.episode < 3:
+        assert time.monotonic() < deadline
+        result = env.step(0)
+        assert len(result) == 4
+        if result[2]:
+            env.reset()
+        frame = reader.latest() or frame
+    assert frame.info.rolling_return == 20.0 and frame.info.last_reward == 2.0
+
+
+class Parallel:
+    """PettingZoo's parallel API."""
+
+    render_mode = "rgb_array"
+
+    def __init__(self) -> None:
+        self.possible_agents = ["ann", "bob"]
+        self.agents: list[str] = []
+        self.steps = 0
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        self.steps = 0
+        return dict.fromkeys(self.agents, 0), {}
+
+    def step(self, actions: dict[str, int]) -> Any:
+        self.steps += 1
+        over = self.steps == 5
+        rewards = {"ann": 3.0, "bob": -3.0}
+        result = ({}, rewards, dict.fromkeys(self.agents, over), dict.fromkeys(self.agents, False), {})
+        if over:
+            self.agents = []
+        return result
+
+    def render(self) -> Any:
+        return np.full((8, 9, 3), self.steps, np.uint8)
+
+    def close(self) -> None: ...
+
+
+class Aec:
+    """PettingZoo's AEC API, with its attributes out of reach before the first reset."""
+
+    render_mode = "rgb_array"
+
+    def __init__(self) -> None:
+        self.possible_agents = ["ann", "bob"]
+        self.turns = 0
+
+    def agent_iter(self) -> Any:
+        yield from ()
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        self.agents = list(self.possible_agents)
+        self.agent_selection = "ann"
+        self.turns = 0
+        self.rewards = {"ann": 0.0, "bob": 0.0}
+        self.terminations = {"ann": False, "bob": False}
+        self.truncations = {"ann": False, "bob": False}
+
+    def step(self, action: int | None) -> None:
+        if self.terminations[self.agent_selection]:
+            self.agents.remove(self.agent_selection)
+        else:
+            self.turns += 1
+            self.rewards = {"ann": 1.0, "bob": -1.0}
+            if self.turns == 6:
+                self.terminations = {"ann": True, "bob": True}
+        self.agent_selection = "bob" if self.agent_selection == "ann" else "ann"
+
+    def render(self) -> Any:
+        return np.full((8, 9, 3), self.turns, np.uint8)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(("make", "expected"), [(Parallel, 15.0), (Aec, 6.0)])
+def test_pettingzoo_environments_report_their_first_agent(lane_dir: Path, make: Any, expected: float) -> None:
+    env, bare = wrap_env(make(), eager(lane_dir)), make()
+    reader = FastLaneReader(stream_path(lane_dir, "env-0"))
+    env.reset(seed=1)
+    bare.reset(seed=1)
+    frame = None
+    deadline = time.monotonic() + 30
+    while frame is None or frame.info.episode < 3:
+        assert time.monotonic() < deadline
+        assert env.step({}) == bare.step({})
+        if not env.agents:
+            env.reset()
+            bare.reset()
+        frame = reader.latest() or frame
+    assert frame.info.agent == "ann" and frame.info.rolling_return == expected
+
+
+class Pool:
+    """A vector environment out of whose reach the single ones are, in envpool's manner: pictures are observations."""
+
+    num_envs = 3
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def observe(self) -> np.ndarray:
+        return np.stack([np.full((4, 16, 16), self.steps % 100 + 100 * env, np.uint8) for env in range(3)])
+
+    def reset(self, **_: Any) -> Any:
+        return self.observe(), {}
+
+    def step(self, actions: Any) -> Any:
+        self.steps += 1
+        over = np.full(3, self.steps % 7 == 0)
+        return self.observe(), np.array([1.0, 2.0, 3.0]), over, np.zeros(3, bool), {}
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("mode", "slot", "stream", "shape"), [("single", 1, "env-1", (16, 16, 1)), ("grid", 0, "grid", (34, 34, 1))]
+)
+def test_vector_environments_seen_by_their_observations(
+    lane_dir: Path, mode: Any, slot: int, stream: str, shape: Any
+) -> None:
+    env = wrap_vector(Pool(), eager(lane_dir, mode=mode, slot=slot))
+    reader = FastLaneReader(stream_path(lane_dir, stream))
+    env.reset()
+    frame = None
+    deadline = time.monotonic() + 30
+    while frame is None or frame.info.rolling_return != frame.info.rolling_return:
+        assert time.monotonic() < deadline
+        env.step(np.zeros(3))
+        frame = reader.latest() or frame
+    assert frame.pixels.shape == shape
+    assert frame.info.rolling_return == 7.0 * (slot + 1)
+    assert frame.pixels[0, 0, 0] // 100 == slot
+
+
+@pytest.mark.parametrize("mode", ["single", "grid"])
+def test_gymnasiums_own_vector_environments(lane_dir: Path, mode: Any) -> None:
+    def make() -> Any:
+        return gymnasium.vector.SyncVectorEnv([lambda: TimeLimit(Walk(), 20) for _ in range(4)])
+
+    env, bare = wrap_vector(make(), eager(lane_dir, mode=mode)), make()
+    assert same([env.reset(seed=3)], [bare.reset(seed=3)])
+    reader = FastLaneReader(stream_path(lane_dir, "grid" if mode == "grid" else "env-0"))
+    frame = None
+    deadline = time.monotonic() + 30
+    while frame is None or frame.info.number < 5:
+        assert time.monotonic() < deadline
+        assert same([env.step(np.ones(4, int))], [bare.step(np.ones(4, int))])
+        frame = reader.latest() or frame
+    assert frame.pixels.shape == ((42, 62, 3) if mode == "grid" else (20, 30, 3))
+
+
+def test_large_frames_are_shrunk_and_a_new_size_is_followed(lane_dir: Path) -> None:
+    env: Any = wrap_env(Walk(size=(100, 200)), eager(lane_dir, max_dim=50))
+    reader = FastLaneReader(stream_path(lane_dir, "env-0"))
+    env.reset()
+    drive(env, lambda: (frame := reader.latest()) is not None and frame.pixels.shape == (25, 50, 3))
+    env.size = (30, 40)
+    drive(env, lambda: (frame := reader.latest()) is not None and frame.pixels.shape == (30, 40, 3))
