@@ -15,20 +15,26 @@ from mosaic.envs import WorkerEnvs, WorkerMissing
 
 MakeWorker = Callable[..., Path]
 
+# Installs; at the first report that holds the words of the last argument, it says so and goes no further.
 INSTALLER = """
-import sys
+import signal, sys
 from pathlib import Path
 from mosaic.envs import WorkerEnvs
 from mosaic.paths import Home
 envs = WorkerEnvs(Home(Path(sys.argv[1])), Path(sys.argv[2]))
-print("starting", flush=True)
-worker = envs.install(sys.argv[3], report=lambda line: print(line, flush=True))
+def report(line):
+    print(line, flush=True)
+    if sys.argv[4] and sys.argv[4] in line:
+        print("here", flush=True)
+        signal.pause()
+report("starting")
+worker = envs.install(sys.argv[3], report=report)
 print("done", worker.installed, flush=True)
 """
 
 
-def start(envs: WorkerEnvs, folder: Path) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-c", INSTALLER, str(envs.folder.parent), str(envs.workers), str(folder)]
+def start(envs: WorkerEnvs, folder: Path, halt_at: str = "") -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", INSTALLER, str(envs.folder.parent), str(envs.workers), str(folder), halt_at]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -42,13 +48,9 @@ def test_killed_at_any_moment_and_tried_again(
     envs: WorkerEnvs, make_worker: MakeWorker, moment: str, whole_group: bool
 ) -> None:
     folder = make_worker("tiny")
-    victim = start(envs, folder)
+    victim = start(envs, folder, halt_at=moment)
     assert victim.stdout
-    for line in victim.stdout:
-        if moment in line:
-            break
-    else:
-        pytest.fail(f"the install never came to {moment!r}")
+    assert "here\n" in iter(victim.stdout.readline, ""), f"the install never came to {moment!r}"
     (os.killpg if whole_group else os.kill)(victim.pid, signal.SIGKILL)
     victim.wait()
     victim.stdout.close()
