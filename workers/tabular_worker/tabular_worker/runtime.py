@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import gymnasium
 import msgspec
 
+from mosaic.fastlane import Settings, frames_mode, wrap_env
 from mosaic.worker import Algorithm, Command, ConfigError, ConfigFields, Run, Worker, refuse, schema_of
 from mosaic.worker.checkpoints import read_card
 from tabular_worker import CAPABILITIES, __version__
@@ -48,7 +49,7 @@ class TabularWorker(Worker[TabularWorkerConfig]):
         make_env(config).close()
 
     def run(self, config: TabularWorkerConfig, run: Run) -> Mapping[str, Any]:
-        env = make_env(config)
+        env = make_watchable_env(config)
         try:
             return Training(config, run, env).run()
         finally:
@@ -77,6 +78,17 @@ def make_env(config: TabularWorkerConfig, **kwargs: Any) -> gymnasium.Env[Any, A
             allowed = f"an environment with a discrete {name} space (this one has {space}), such as FrozenLake-v1"
             raise ConfigError(refuse("env_id", config.env_id, allowed))
     return env
+
+
+def make_watchable_env(config: TabularWorkerConfig) -> gymnasium.Env[Any, Any]:
+    """The environment, drawing for whoever watches; an unwatched run pays nothing for it."""
+    lane = Settings.from_environment("TABULAR")
+    if not lane.is_on or "render_mode" in config.env_kwargs:
+        return make_env(config)
+    plain = make_env(config)
+    mode = frames_mode(plain.metadata, asked=None)
+    plain.close()
+    return wrap_env(make_env(config, render_mode=mode), lane)
 
 
 class Training:

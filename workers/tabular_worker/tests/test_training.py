@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mosaic.fastlane import DIRECTORY_VARIABLE, discover
 from mosaic.worker.control import Command, Control
 from mosaic.worker.run import Run, RunPlace
 from tabular_worker.config import TabularWorkerConfig
@@ -83,3 +84,12 @@ def test_it_learns_frozen_lake(tmp_path: Path) -> None:
     # The slippery-free lake is solved but for the exploration that is left; chance reaches it in one of fifty tries.
     assert np.mean(returns[:100]) < 0.1
     assert np.mean(returns[-100:]) > 0.7
+
+
+def test_an_open_lane_changes_nothing_and_shows_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = TabularWorkerConfig("r", total_timesteps=3_000, seed=5)
+    plain = train(tmp_path / "plain", config)
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path / "lane"))
+    watched = train(tmp_path / "watched", config)
+    assert watched.episodes == plain.episodes
+    assert [stream.name for stream in discover(tmp_path / "lane")] == ["env-0"]
