@@ -17,7 +17,7 @@ def main() -> int:
     import msgspec  # noqa: F401
 
     del sys.modules["typing_extensions"]
-    from mosaic.shepherd.shepherd import tend
+    from mosaic.shepherd.tend import tend
 
     return tend(sys.argv[1])
 

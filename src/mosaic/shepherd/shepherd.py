@@ -18,7 +18,6 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
@@ -27,10 +26,10 @@ from mosaic.shepherd import processes
 from mosaic.shepherd.clearing import clear_leftovers, remove_shared_memory
 from mosaic.shepherd.complaints import complain
 from mosaic.shepherd.control import Command, Inbox, WorkerInput
-from mosaic.shepherd.exit_record import ExitFile, ExitRecord, one_line, read_exit
-from mosaic.shepherd.launch import Launch, LaunchError, read_launch, worker_environment
+from mosaic.shepherd.exit_record import ExitRecord, one_line
+from mosaic.shepherd.launch import Launch, worker_environment
 from mosaic.shepherd.limits import MemoryCgroup, kernel_oom_kills, over_limit
-from mosaic.shepherd.lock import ShepherdInfo, read_shepherd, take_lock, write_shepherd
+from mosaic.shepherd.lock import ShepherdInfo, write_shepherd
 from mosaic.shepherd.spawn import Spawned, SpawnFailed, spawn
 from mosaic.shepherd.timers import Timers
 from mosaic.shepherd.verdict import Cause, Seen, Verdict, judge
@@ -39,45 +38,12 @@ if TYPE_CHECKING:
     from mosaic.shepherd.hearing import Hearing
     from mosaic.shepherd.journal import Journal
 
-RECORDED, MISUSED, REFUSED, UNRECORDED = 0, 2, 3, 4
-
 _STOP_SHARE = 0.1  # of the grace: how long `stop` on stdin is given before SIGTERM
 _STOP_AT_MOST_S = 3.0
 _LEFTOVER_WAIT_S = 1.0  # for descendants that end by themselves once the worker is gone
 _LEFTOVER_GRACE_S = 5.0
 _CENSUS_S = 0.05
 _MEMORY_WATCH_S = 0.5
-
-
-def tend(path: str) -> int:
-    """Shepherd the run in this folder to its end."""
-    folder = RunFolder(Path(path).resolve())
-    try:
-        launch = read_launch(folder)
-    except LaunchError as error:
-        complain(str(error))
-        return MISUSED
-    lock = take_lock(folder)
-    if lock is None:
-        complain(f"run {launch.run_id} already has a shepherd, nothing started")
-        return REFUSED
-    earlier, ended = read_shepherd(folder), read_exit(folder)
-    recorded = max(earlier.attempt if earlier else 0, ended.attempt if ended else 0)
-    if launch.attempt <= recorded:
-        complain(f"attempt {launch.attempt} is not after {recorded}, nothing started")
-        return REFUSED
-    try:
-        exit_file = ExitFile(folder)
-    except OSError as error:
-        complain(f"no room for exit.json in {folder.path}: {error.strerror}")
-        return UNRECORDED
-    record = Shepherd(folder, launch, earlier).run()
-    try:
-        exit_file.write(record)
-    except OSError as error:  # the folder was taken away meanwhile
-        complain(f"could not record the end in {folder.exit}: {error.strerror}")
-        return UNRECORDED
-    return RECORDED
 
 
 class Shepherd:
