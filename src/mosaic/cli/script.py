@@ -24,14 +24,16 @@ SCRIPT_WORKER = "script"
 def command(file: str, arguments: tuple[str, ...], cwd: str | None, **values: Any) -> int:
     """Run a shell script as a run.
 
-    Its comment header may say what it is, and each phase that it announces shows as a stage:
+    Its comment header may say what it is, and lines that it prints say how far it is:
 
     \b
     # @description Warm up, train, evaluate
     # @phases warmup, train, evaluate
     # @total_timesteps 300000
+    echo "@phase train"        shows as a stage
+    echo "@step 120000"        moves the progress bar
 
-    Options go before FILE.sh; what follows it goes to the script.
+    Everything else that it prints goes to the run's log. Options go before FILE.sh; what follows it goes to the script.
     """
     config: dict[str, Any] = {"file": str(Path(file).resolve())}
     if arguments:
