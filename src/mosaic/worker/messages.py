@@ -20,9 +20,7 @@ Number = float | Literal["nan", "inf", "-inf"]
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-class Message(
-    msgspec.Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True, gc=False
-):
+class Message(msgspec.Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """What every message has: when it was said, in seconds since 1970 (0: let the reader stamp it).
 
     Messages hold plain data and so no cycles: the garbage collector need not look at millions of them (`gc=False`).
