@@ -15,10 +15,12 @@ from collections.abc import Coroutine
 from typing import Any
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from mosaic.daemon import ends
 from mosaic.daemon.hub import Hub
 from mosaic.daemon.installs import Installs
-from mosaic.daemon.launching import spawn_shepherd, write_launch
+from mosaic.daemon.launching import spawn_recorder, spawn_shepherd, write_launch
 from mosaic.daemon.programs import Programs
 from mosaic.daemon.registry import Registry, Row
 from mosaic.daemon.resources import Capacity, describe_lack, need_of, pick_gpus
@@ -29,6 +31,7 @@ from mosaic.envs import EnvsError
 from mosaic.paths import Home, RunFolder
 from mosaic.shepherd.control import ControlError, send
 from mosaic.shepherd.exit_record import ExitRecord, Outcome, Reason
+from mosaic.shepherd.launch import LaunchError
 from mosaic.shepherd.recovery import bury
 
 log = logging.getLogger("mosaic.daemon")
@@ -81,9 +84,8 @@ class Dispatcher:
             self._wake.clear()
             try:
                 await self._start_what_fits()
-            except sqlite3.OperationalError as error:
-                log.error("the registry cannot be written (%s): trying again in %g s", error, TROUBLE_PAUSE_S)
-                self._wake_later()
+            except (sqlite3.OperationalError, OSError) as error:
+                self._in_trouble(error)
 
     async def stop(self) -> None:
         """Start nothing more, finish the starts that are under way, and let go of everything. Runs go on."""
@@ -151,12 +153,13 @@ class Dispatcher:
                 self.registry.put_back(run_id)
                 await self._end_unstarted(row, "failed", "spawn_failed", str(error))
             except OSError as error:
-                log.error("run %s cannot be started: %s: trying again in %g s", run_id, error, TROUBLE_PAUSE_S)
                 self.registry.put_back(run_id)
                 self._explain(run_id, f"could not be started: {error}: trying again")
-                self._wake_later()
+                self._in_trouble(error)
             else:
                 self.watch.child(run_id, process)
+                if row.job.clips is not None:
+                    await asyncio.to_thread(spawn_recorder, folder, row.job.clips.every_episodes)
                 log.info("run %s (%s): attempt %d started", run_id, row.name, row.attempt)
             self.hub.changed(run_id)
 
@@ -165,8 +168,21 @@ class Dispatcher:
             self.reasons[run_id] = reason
             self.hub.changed(run_id)
 
-    def _wake_later(self) -> None:
-        asyncio.get_running_loop().call_later(TROUBLE_PAUSE_S, self.wake)
+    def _in_trouble(self, error: Exception) -> None:
+        """The disk is full, or there is no room for another process: go on where we were, a little later."""
+        log.error("%s: trying again in %g s", error, TROUBLE_PAUSE_S)
+        asyncio.get_running_loop().call_later(TROUBLE_PAUSE_S, self._take_up_again)
+
+    def _take_up_again(self) -> None:
+        if not self._open:
+            return
+        try:
+            for row in self.registry.rows(states=("ACTIVE",)):
+                if row.run_id not in self.watch:
+                    self.in_background(self.settle(row.run_id))
+        except sqlite3.OperationalError as error:
+            self._in_trouble(error)
+        self.wake()
 
     # Environments
 
@@ -187,23 +203,35 @@ class Dispatcher:
     # Ending
 
     def _on_shepherd_end(self, run_id: str) -> None:
+        # Taken off again when it turns out that it did take up the run.
+        self._failed_starts[run_id] = self._failed_starts.get(run_id, 0) + 1
         self.in_background(self.settle(run_id))
 
     async def settle(self, run_id: str) -> None:
         """Bring the registry to what the folder says of a run that is not watched: after every end, and at start."""
+        try:
+            await self._settle(run_id)
+        except (sqlite3.OperationalError, OSError) as error:
+            self._in_trouble(error)
+
+    async def _settle(self, run_id: str) -> None:
         async with self.lock(run_id):
             row = self.registry.get(run_id)
             if row is None or row.has_ended:
                 return
             folder = self.home.run(run_id)
             if not folder.path.is_dir():
-                self._finish_without_folder(row)
+                self._finish_as_lost(row, "its folder is gone")
                 return
-            known = await asyncio.to_thread(ends.known_attempt, folder)
-            if known > row.attempt:
-                # The registry lost its last words to a power cut.
-                row = self.registry.set_attempt(run_id, known)
-            status = await asyncio.to_thread(ends.read_state, folder, row.attempt)
+            try:
+                known = await asyncio.to_thread(ends.known_attempt, folder)
+                if known > row.attempt:
+                    # The registry lost its last words to a power cut.
+                    row = self.registry.set_attempt(run_id, known)
+                status = await asyncio.to_thread(ends.read_state, folder, row.attempt)
+            except (LaunchError, msgspec.DecodeError) as error:
+                self._finish_as_lost(row, f"its records cannot be read: {error}")
+                return
             if status.alive and await self.watch.adopt(folder):
                 if row.state == "QUEUED":
                     self.registry.mark_active(run_id, row.gpus, time.time())
@@ -223,14 +251,12 @@ class Dispatcher:
         """The shepherd ended before it took up the run, or was never spawned. Nothing of the attempt was done."""
         if row.state == "ACTIVE":
             self.registry.put_back(row.run_id)
-            failures = self._failed_starts.get(row.run_id, 0) + 1
-            self._failed_starts[row.run_id] = failures
-            if failures >= START_LIMIT:
-                del self._failed_starts[row.run_id]
-                said = await asyncio.to_thread(_last_line, folder)
-                message = f"the shepherd did not start in {START_LIMIT} tries: {said}"
-                await self._end_unstarted(row, "failed", "spawn_failed", message)
-                return
+        if self._failed_starts.get(row.run_id, 0) >= START_LIMIT:
+            del self._failed_starts[row.run_id]
+            said = await asyncio.to_thread(_last_line, folder)
+            message = f"the shepherd did not start in {START_LIMIT} tries: {said}"
+            await self._end_unstarted(row, "failed", "spawn_failed", message)
+            return
         if row.cancel:
             await self._end_unstarted(row, "cancelled", "cancelled", "cancelled before it started")
         self.wake()
@@ -289,14 +315,15 @@ class Dispatcher:
         self.hub.changed(row.run_id)
         self.wake()
 
-    def _finish_without_folder(self, row: Row) -> None:
+    def _finish_as_lost(self, row: Row, message: str) -> None:
+        """In the registry only: there is no folder to write it to, or one in disorder that is left as it is."""
         now = time.time()
         record = ExitRecord(
             run_id=row.run_id,
             attempt=row.attempt,
             outcome="lost",
             reason="unknown",
-            message="its folder is gone",
+            message=message,
             started=row.started or now,
             ended=now,
             last_seq=0,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
-from typing import cast
 
 from mosaic.daemon.registry import Row
 from mosaic.daemon.retry import ResumePoint
@@ -12,8 +12,8 @@ from mosaic.paths import RunFolder
 from mosaic.shepherd.exit_record import ExitFile, ExitRecord, Outcome, Reason, read_exit
 from mosaic.shepherd.launch import LaunchError, read_launch
 from mosaic.shepherd.lock import take_lock
-from mosaic.shepherd.status import RunStatus, State, read_status
-from mosaic.store import RunReader, StoreMissing
+from mosaic.shepherd.status import RunStatus, read_status
+from mosaic.store import RunReader, StoreError
 from mosaic.worker import CheckpointError
 from mosaic.worker.checkpoints import latest, read_card
 
@@ -50,11 +50,6 @@ def end_unstarted(folder: RunFolder, row: Row, outcome: Outcome, reason: Reason,
 
 def read_state(folder: RunFolder, attempt: int) -> RunStatus:
     """The truth about one attempt: QUEUED also when the folder knows of earlier attempts only."""
-    record = read_exit(folder)
-    if record is not None and record.attempt == attempt:
-        # Also of an attempt that ended before it was ever launched.
-        state = cast(State, record.outcome.upper())
-        return RunStatus(state, attempt, alive=False, detail=record.message, exit=record)
     status = read_status(folder)
     return status if status.attempt >= attempt else RunStatus("QUEUED", attempt, alive=False)
 
@@ -73,7 +68,7 @@ def last_seq(folder: RunFolder) -> int:
     try:
         with RunReader(folder.store) as reader:
             return reader.last_seq()
-    except StoreMissing:
+    except (StoreError, sqlite3.DatabaseError):
         return 0
 
 
@@ -82,7 +77,7 @@ def total_steps(folder: RunFolder, row: Row) -> int | None:
     try:
         with RunReader(folder.store) as reader:
             total = reader.progress().total
-    except StoreMissing:
+    except (StoreError, sqlite3.DatabaseError):
         total = None
     return total if total is not None else configured_steps(row)
 

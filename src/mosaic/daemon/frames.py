@@ -158,6 +158,18 @@ class Feed:
         self._wanted.set()
 
     def _read(self) -> None:
+        try:
+            self._follow_stream()
+        finally:
+            if not self._stopped:
+                # A frame that cannot be encoded: better no picture than one that stands still for ever.
+                self._loop.call_soon_threadsafe(self._let_go)
+
+    def _let_go(self) -> None:
+        for viewer in self._viewers:
+            viewer.close()
+
+    def _follow_stream(self) -> None:
         number = 0
         last: Frame | None = None
         with FastLaneReader(self._path) as reader:
@@ -222,7 +234,7 @@ def encode(frame: Frame, form: Format, number: int) -> bytes:
             frame.pixels,
             quality=JPEG_QUALITY,
             colorspace="GRAY" if gray else "RGB",
-            colorsubsamp="Gray" if gray else "420",
+            colorsubsampling="Gray" if gray else "420",
             fastdct=True,
         )
     header = msgspec.json.encode({"id": number, "format": name, "width": width, "height": height, **facts(frame)})

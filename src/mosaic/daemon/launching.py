@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -56,6 +57,20 @@ def spawn_shepherd(folder: RunFolder) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             # `python -m` looks for modules in the current folder first: not in one that a worker writes to.
+            cwd="/",
+            env=clean_environment(),
+            start_new_session=True,
+        )
+
+
+def spawn_recorder(folder: RunFolder, every_episodes: int) -> None:
+    """The clips that a run asked for. A reader of its frames like any other: it ends with them, and disturbs nobody."""
+    with (folder.logs / "recorder.log").open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "mosaic.recorder", str(folder.path), "--every-episodes", str(every_episodes)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
             cwd="/",
             env=clean_environment(),
             start_new_session=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import sqlite3
 import time
 from typing import Any
 
@@ -91,8 +92,14 @@ class Trainer:
         if errors:
             raise SpecError(errors)
         job = make_job(spec, self._new_id(), time.time(), self.programs.module(spec.worker), config)
-        await asyncio.to_thread(write_job, self.home.run(job.run_id), job, files)
-        row = self.registry.add(job)
+        folder = self.home.run(job.run_id)
+        try:
+            await asyncio.to_thread(write_job, folder, job, files)
+            row = self.registry.add(job)
+        except (OSError, sqlite3.Error):
+            # Refused, so nothing of it may be found and run later.
+            await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+            raise
         self.hub.changed(row.run_id)
         self.dispatcher.wake()
         return row

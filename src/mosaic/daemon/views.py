@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from typing import Any
 
@@ -13,7 +14,7 @@ from mosaic.daemon.registry import Row
 from mosaic.paths import RunFolder
 from mosaic.shepherd.exit_record import ExitRecord
 from mosaic.shepherd.status import LIVE_STATES
-from mosaic.store import Progress, RunReader, StoreMissing
+from mosaic.store import Progress, RunReader, StoreError
 
 
 class RunView(msgspec.Struct, kw_only=True):
@@ -106,7 +107,7 @@ def _progress(folder: RunFolder) -> Progress | None:
     try:
         with RunReader(folder.store) as reader:
             return reader.progress()
-    except StoreMissing:
+    except (StoreError, sqlite3.DatabaseError):
         return None
 
 

@@ -19,7 +19,7 @@ FINAL_STATES: frozenset[State] = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", 
 @dataclass(frozen=True)
 class RunStatus:
     state: State
-    attempt: int  # of launch.json; 0 without one
+    attempt: int  # the newest that the folder knows of; 0 if none
     alive: bool  # a shepherd holds the lock
     detail: str = ""
     exit: ExitRecord | None = None  # of this attempt
@@ -27,11 +27,10 @@ class RunStatus:
 
 
 def read_status(folder: RunFolder) -> RunStatus:
-    if not folder.launch.exists():
-        return RunStatus("QUEUED", 0, alive=False)
-    attempt = read_launch(folder).attempt
+    launched = folder.launch.exists()
+    attempt = read_launch(folder).attempt if launched else 0
     # The lock before the records: who lets go of it has written exit.json before.
-    alive = is_locked(folder)
+    alive = launched and is_locked(folder)
     shepherd = read_shepherd(folder)
     if shepherd is not None and shepherd.attempt != attempt:
         shepherd = None
@@ -39,9 +38,10 @@ def read_status(folder: RunFolder) -> RunStatus:
         state, detail = _live_state(folder, attempt)
         return RunStatus(state, attempt, alive=True, detail=detail, shepherd=shepherd)
     record = read_exit(folder)
-    if record is not None and record.attempt == attempt:
+    # A later attempt than launch.json's was ended while it waited, before it was ever launched.
+    if record is not None and record.attempt >= attempt:
         state = cast(State, record.outcome.upper())
-        return RunStatus(state, attempt, alive=False, detail=record.message, exit=record, shepherd=shepherd)
+        return RunStatus(state, record.attempt, alive=False, detail=record.message, exit=record, shepherd=shepherd)
     if shepherd is not None:
         return RunStatus("LOST", attempt, alive=False, detail="nobody saw how it ended", shepherd=shepherd)
     return RunStatus("QUEUED", attempt, alive=False)
