@@ -1,0 +1,1 @@
+"""Networks of MOSAIC's own PPO."""

@@ -1,0 +1,1 @@
+"""Algorithms written here, as single files in the spirit of CleanRL."""

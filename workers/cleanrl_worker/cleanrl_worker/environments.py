@@ -1,0 +1,107 @@
+"""Making environments: registered, checked against an algorithm, seen as the algorithm can see them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from cleanrl_worker.families import ActionSpace, Observation, family_of
+from mosaic.fastlane import frames_mode
+from mosaic.worker import ConfigError, refuse
+
+# gymnasium's own make: in the process of a script `patches` has put another in its place.
+plain_make: Callable[..., Any] = getattr(gymnasium.make, "plain", gymnasium.make)
+
+
+def register(env_id: str) -> None:
+    """Make the id known to gymnasium, or say which extra is missing."""
+    family = family_of(env_id)
+    if not family.installed:
+        allowed = f"an environment that is installed: {family.name} needs extra {family.extra!r}"
+        raise ConfigError(refuse("env_id", env_id, f"{allowed} (./mosaic worker install cleanrl[{family.extra}])"))
+    if family.module is not None:
+        importlib.import_module(family.module)
+
+
+def make_options(env_id: str, options: Mapping[str, Any], wants_frames: bool) -> dict[str, Any]:
+    """The arguments for gymnasium.make: those of the script, and what frames and speed ask for."""
+    # The checker costs microseconds a step; old gym's make, which most scripts expect, has none.
+    result = {"disable_env_checker": True, **options}
+    if wants_frames and "render_mode" not in options:
+        metadata = getattr(
+            gymnasium.envs.registration.load_env_creator(gymnasium.spec(env_id).entry_point), "metadata", {}
+        )
+        mode = frames_mode(metadata, None)
+        result |= {"render_mode": mode} if mode else {}
+    return result
+
+
+def _metadata(env_id: str) -> Any:
+    """What the class behind an id says of itself before anything is made of it."""
+    creator = gymnasium.spec(env_id).entry_point
+    if isinstance(creator, str):
+        creator = gymnasium.envs.registration.load_env_creator(creator)
+    return getattr(creator, "metadata", {})
+
+
+def make(env_id: str, observation: Observation, **kwargs: Any) -> Any:
+    """An environment whose observations are what the algorithm can take."""
+    register(env_id)
+    env = plain_make(env_id, **make_options(env_id, kwargs, wants_frames=False))
+    return prepare(env, observation)
+
+
+def prepare(env: Any, observation: Observation) -> Any:
+    if family_of(env.spec.id if env.spec else "").module == "minigrid":
+        env = importlib.import_module("minigrid.wrappers").ImgObsWrapper(env)
+        if observation == "any":
+            return env
+    if observation != "image":
+        space = env.observation_space
+        if not (isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1):
+            env = gymnasium.wrappers.FlattenObservation(env)
+        if env.observation_space.dtype not in (np.float32, np.float64):
+            env = AsFloat32(env)
+    return env
+
+
+class AsFloat32(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
+    """Replay buffers keep the dtype of the space, and networks want floats."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        self.observation_space = gymnasium.spaces.Box(
+            space.low.astype(np.float32), space.high.astype(np.float32), space.shape, np.float32
+        )
+
+    def observation(self, observation: Any) -> Any:
+        return observation.astype(np.float32)
+
+
+def check_fit(env_id: str, algorithm: str, observation: Observation, action_space: ActionSpace) -> None:
+    """Make the environment once and see whether the algorithm can take its spaces; raises ConfigError."""
+    try:
+        env = make(env_id, observation)
+    except gymnasium.error.Error as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(refuse("env_id", env_id, f"a registered Gymnasium environment ({reason})")) from None
+    try:
+        _check_spaces(env, env_id, algorithm, observation, action_space)
+    finally:
+        env.close()
+
+
+def _check_spaces(env: Any, env_id: str, algorithm: str, observation: Observation, action_space: ActionSpace) -> None:
+    wanted = {"discrete": gymnasium.spaces.Discrete, "continuous": gymnasium.spaces.Box}[action_space]
+    if not isinstance(env.action_space, wanted):
+        allowed = f"an environment with {action_space} actions for {algorithm} (this one has {env.action_space})"
+        raise ConfigError(refuse("env_id", env_id, allowed))
+    space = env.observation_space
+    if observation != "image" and not isinstance(space, gymnasium.spaces.Box):
+        allowed = f"an environment with vector observations for {algorithm} (this one has {space})"
+        raise ConfigError(refuse("env_id", env_id, allowed))

@@ -1,0 +1,29 @@
+"""What the worker asks of the process that runs a script."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cleanrl_worker.families import Observation
+
+JOB_VARIABLE = "CLEANRL_WORKER_JOB"
+
+
+class ScriptJob(msgspec.Struct, frozen=True):
+    algorithm: str
+    module: str
+    argv: list[str]
+    env_id: str
+    seed: int
+    observation: Observation
+    loop_line: int
+    carried: list[str]
+    checkpoint_interval: int = 0
+    keep_checkpoints: int = 0
+    save_replay_buffer: bool = False
+    tensorboard_dir: str = "tensorboard"
+    render: bool = False
+
+    @property
+    def carried_names(self) -> frozenset[str]:
+        return frozenset(self.carried)

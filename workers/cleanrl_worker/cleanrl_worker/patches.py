@@ -1,0 +1,133 @@
+"""What is adapted when a script imports it. No upstream file is edited; each adapter says what it is for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+from cleanrl_worker.imports import ImportAdapters
+
+ATARI_WRAPPERS = ("NoopResetEnv", "FireResetEnv", "EpisodicLifeEnv", "MaxAndSkipEnv", "ClipRewardEnv", "WarpFrame")
+
+
+def install() -> None:
+    """Adapt, in this process, whatever is imported from now on."""
+    adapters = ImportAdapters()
+    adapters.add("gymnasium", adapt_gymnasium)
+    adapters.add("gym", adapt_gym)
+    adapters.add("stable_baselines3.common.atari_wrappers", adapt_atari_wrappers)
+    adapters.add("stable_baselines3.common.buffers", adapt_buffers)
+    adapters.add("torch.utils.tensorboard.writer", adapt_summary_writer)
+    adapters.add("torch", adapt_torch)
+    adapters.install()
+
+
+def adapt_gymnasium(gymnasium: ModuleType) -> None:
+    """`gymnasium.make` makes what the job says: watched by telemetry, seen as the algorithm can see it."""
+    real = gymnasium.make
+
+    def make(id: Any, **kwargs: Any) -> Any:
+        from cleanrl_worker.session import current
+
+        session = current()
+        return real(id, **kwargs) if session is None else session.make_env(id, kwargs)
+
+    make.plain = real  # type: ignore[attr-defined]
+    gymnasium.make = make  # type: ignore[attr-defined]
+
+
+def adapt_gym(gym: ModuleType) -> None:
+    """The old `gym.make` gives gymnasium's environments through the bridge."""
+
+    def make(id: str, **kwargs: Any) -> Any:
+        import gymnasium
+
+        from cleanrl_worker.bridge import ToGym
+
+        return ToGym(gymnasium.make(id, **kwargs))
+
+    gym.make = make  # type: ignore[attr-defined]
+
+
+def adapt_atari_wrappers(module: ModuleType) -> None:
+    """stable-baselines3's Atari wrappers take old gym's environments too."""
+    if "gym" not in sys.modules:
+        return
+    from cleanrl_worker.bridge import on_either_api
+
+    for name in ATARI_WRAPPERS:
+        setattr(module, name, on_either_api(getattr(module, name)))
+
+
+def adapt_buffers(module: ModuleType) -> None:
+    """Replay buffers take old gym's spaces, and the two options that c51_atari asks for and SB3 refuses together."""
+    original = module.ReplayBuffer.__init__
+    base = module.BaseBuffer.__init__
+
+    def gymnasium_space(space: Any) -> Any:
+        if "gym" not in sys.modules:
+            return space
+        from cleanrl_worker.bridge import space_to_gymnasium
+
+        return space_to_gymnasium(space)
+
+    def init_base(self: Any, size: int, observation_space: Any, action_space: Any, *args: Any, **kwargs: Any) -> None:
+        base(self, size, gymnasium_space(observation_space), gymnasium_space(action_space), *args, **kwargs)
+
+    def init(self: Any, size: int, observation_space: Any, action_space: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("handle_timeout_termination", True):
+            kwargs.pop("optimize_memory_usage", None)
+        original(self, size, gymnasium_space(observation_space), gymnasium_space(action_space), *args, **kwargs)
+
+    module.BaseBuffer.__init__ = init_base
+    module.ReplayBuffer.__init__ = init
+
+
+def adapt_summary_writer(module: ModuleType) -> None:
+    """TensorBoard files go to the run's folder, and every scalar is told as telemetry too."""
+    writer = module.SummaryWriter
+    original_init, original_add = writer.__init__, writer.add_scalar
+
+    def init(self: Any, log_dir: Any = None, *args: Any, **kwargs: Any) -> None:
+        from cleanrl_worker.session import current
+
+        session = current()
+        original_init(self, log_dir if session is None else session.tensorboard_folder, *args, **kwargs)
+
+    def add_scalar(self: Any, tag: str, scalar_value: Any, global_step: Any = None, *args: Any, **kwargs: Any) -> None:
+        from cleanrl_worker.session import current
+
+        session = current()
+        if session is not None and global_step is not None:
+            session.telemetry.scalar(tag, scalar_value, int(global_step))
+        original_add(self, tag, scalar_value, global_step, *args, **kwargs)
+
+    writer.__init__ = init
+    writer.add_scalar = add_scalar
+
+
+def adapt_torch(torch: ModuleType) -> None:
+    """Spare every run seconds of start-up: optimizers import torch's compiler just to be exempt from it.
+
+    What stands in for `torch._dynamo` answers those two calls; whoever asks it for anything else gets the real one.
+    """
+    name = "torch._dynamo"
+
+    class Absent(ModuleType):
+        @staticmethod
+        def graph_break(*args: Any, **kwargs: Any) -> None:
+            return None
+
+        @staticmethod
+        def disable(function: Any, *args: Any, **kwargs: Any) -> Any:
+            return function
+
+        def __getattr__(self, attribute: str) -> Any:
+            if sys.modules.get(name) is self:
+                del sys.modules[name]
+            return getattr(importlib.import_module(name), attribute)
+
+    if name not in sys.modules:
+        sys.modules[name] = torch._dynamo = Absent(name)  # type: ignore[attr-defined]

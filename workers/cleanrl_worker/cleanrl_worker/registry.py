@@ -1,0 +1,58 @@
+"""The algorithms on offer: which script each is, and what it can take. Hyperparameters are read from the scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cleanrl_worker.families import ActionSpace, Observation
+from cleanrl_worker.scripts import Script, read_script
+
+CLASSIC = ("gymnasium", "minigrid", "babyai")
+
+
+@dataclass(frozen=True)
+class AlgorithmEntry:
+    module: str
+    title: str
+    family: str
+    action_space: ActionSpace
+    observation: Observation = "vector"
+    env_families: tuple[str, ...] = CLASSIC
+    extra: str | None = None
+    default_env: str = "CartPole-v1"
+
+    @property
+    def script(self) -> Script:
+        return read_script(self.module)
+
+    @property
+    def off_policy(self) -> bool:
+        return "buffer_size" in self.script.flags
+
+
+def _continuous(module: str, title: str, family: str) -> AlgorithmEntry:
+    return AlgorithmEntry(f"cleanrl.{module}", title, family, "continuous", default_env="Pendulum-v1")
+
+
+def _discrete(module: str, title: str, family: str) -> AlgorithmEntry:
+    return AlgorithmEntry(f"cleanrl.{module}", title, family, "discrete")
+
+
+DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
+    "ppo": AlgorithmEntry(
+        "cleanrl_worker.algorithms.ppo_with_save",
+        "PPO (MOSAIC's own: MLP or MiniGrid CNN)",
+        "PPO",
+        "discrete",
+        observation="any",
+    ),
+    "ppo_upstream": _discrete("ppo", "PPO (upstream's script)", "PPO"),
+    "ppo_continuous_action": _continuous("ppo_continuous_action", "PPO, continuous actions", "PPO"),
+    "rpo_continuous_action": _continuous("rpo_continuous_action", "Robust Policy Optimization", "PPO variants"),
+    "dqn": _discrete("dqn", "Deep Q-Network", "Q-learning"),
+    "c51": _discrete("c51", "Categorical DQN (C51)", "Distributional"),
+    "ddpg_continuous_action": _continuous("ddpg_continuous_action", "DDPG", "Continuous control"),
+    "td3_continuous_action": _continuous("td3_continuous_action", "TD3", "Continuous control"),
+    "sac_continuous_action": _continuous("sac_continuous_action", "Soft Actor-Critic", "Continuous control"),
+}

@@ -1,0 +1,145 @@
+"""The worker: resolves the algorithm, checks the config, and lets a process of its own run the script."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from cleanrl_worker import CAPABILITIES, __version__
+from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.fastlane import settings_variables
+from cleanrl_worker.job import JOB_VARIABLE, ScriptJob
+from cleanrl_worker.registry import DEFAULT_ALGO_REGISTRY, AlgorithmEntry
+from mosaic.worker import Algorithm, CheckpointError, ConfigError, ConfigFields, Run, Worker, refuse
+from mosaic.worker.checkpoints import verify
+from mosaic.worker.child import run_child
+
+INJECTED = Path(__file__).parent / "injected"
+
+__all__ = ["DEFAULT_ALGO_REGISTRY", "CleanRLWorkerRuntime"]
+
+
+class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
+    """CleanRL's single-file algorithms, unmodified: trained, resumed from checkpoints, evaluated."""
+
+    capabilities = CAPABILITIES
+    version = __version__
+    title = "CleanRL"
+    config_type = CleanRLWorkerConfig
+    fields = ConfigFields(algorithm="algo", params="extras.algo_params")
+    example_config: ClassVar[Mapping[str, Any]] = {
+        "algo": "ppo",
+        "env_id": "CartPole-v1",
+        "total_timesteps": 4096,
+        "seed": 1,
+    }
+
+    @property
+    def algorithms(self) -> Mapping[str, Algorithm]:
+        return {name: _describe(entry) for name, entry in DEFAULT_ALGO_REGISTRY.items()}
+
+    def validate(self, config: CleanRLWorkerConfig) -> None:
+        from cleanrl_worker.environments import check_fit
+
+        entry = DEFAULT_ALGO_REGISTRY[config.algo]
+        check_fit(config.env_id, config.algo, entry.observation, entry.action_space)
+        resume_folder(config)
+
+    def run(self, config: CleanRLWorkerConfig, run: Run) -> Mapping[str, Any]:
+        job = script_job(config)
+        variables = {
+            JOB_VARIABLE: msgspec.json.encode(job).decode(),
+            "PYTHONPATH": with_injected(sys.path),
+            **settings_variables(config.extras),
+        }
+        resume = resume_folder(config)
+        if resume is not None and run.resume_folder is None:
+            variables["MOSAIC_RESUME_FROM"] = str(resume)
+        run.manifest.add("tensorboard", Path(job.tensorboard_dir))
+        return run_child(run, launch_command(), env=variables)
+
+
+def launch_command() -> list[str]:
+    return [sys.executable, "-m", "cleanrl_worker.launcher"]
+
+
+def with_injected(path: list[str]) -> str:
+    """PYTHONPATH for the script's process: our sitecustomize first, and what this process was given itself."""
+    package_parent = str(INJECTED.parents[1])
+    return ":".join([str(INJECTED), *([package_parent] if package_parent in path else [])])
+
+
+def script_job(config: CleanRLWorkerConfig) -> ScriptJob:
+    entry = DEFAULT_ALGO_REGISTRY[config.algo]
+    script, extras = entry.script, config.extras
+    seed = script.default("seed") if config.seed is None else config.seed
+    own = {
+        "exp_name": config.algo,
+        "env_id": config.env_id,
+        "total_timesteps": config.total_timesteps,
+        "seed": seed,
+        "cuda": config.use_cuda,
+        "capture_video": extras.capture_video,
+    }
+    return ScriptJob(
+        algorithm=config.algo,
+        module=entry.module,
+        argv=script.argv({**{name: own[name] for name in own if name in script.flags}, **extras.algo_params}),
+        env_id=config.env_id,
+        seed=seed,
+        observation=entry.observation,
+        loop_line=script.main_loop.line,
+        carried=sorted(script.main_loop.carried),
+        checkpoint_interval=extras.checkpoint_interval,
+        keep_checkpoints=extras.keep_checkpoints,
+        save_replay_buffer=extras.save_replay_buffer,
+        tensorboard_dir=extras.tensorboard_dir,
+        render=extras.capture_video,
+    )
+
+
+def resume_folder(config: CleanRLWorkerConfig) -> Path | None:
+    """The checkpoint that the config wants to resume from, verified, or None."""
+    extras = config.extras
+    if extras.mode != "resume_training":
+        return None
+    if extras.checkpoint_path is None:
+        raise ConfigError(refuse("extras.checkpoint_path", None, "a checkpoint (mode is resume_training)"))
+    folder = checkpoint_folder(extras.checkpoint_path)
+    try:
+        card = verify(folder)
+    except CheckpointError as error:
+        raise ConfigError(refuse("extras.checkpoint_path", extras.checkpoint_path, f"a checkpoint ({error})")) from None
+    wanted = {"worker": CAPABILITIES.worker_type, "algorithm": config.algo, "environment": config.env_id}
+    for name, value in wanted.items():
+        found = getattr(card, name)
+        if found != value:
+            allowed = f"a checkpoint of {name} {value!r} (this one is of {found!r})"
+            raise ConfigError(refuse("extras.checkpoint_path", extras.checkpoint_path, allowed))
+    return folder
+
+
+def checkpoint_folder(given: str) -> Path:
+    path = Path(given).expanduser().absolute()
+    return path.parent if path.suffix == ".cleanrl_model" else path
+
+
+def _describe(entry: AlgorithmEntry) -> Algorithm:
+    return Algorithm(
+        title=entry.title,
+        params_schema=entry.script.params_schema(),
+        facts={
+            "family": entry.family,
+            "module": entry.module,
+            "action_spaces": [entry.action_space],
+            "observation_spaces": ["vector", "image"] if entry.observation == "any" else [entry.observation],
+            "env_families": list(entry.env_families),
+            "default_env": entry.default_env,
+            "extra": entry.extra,
+            "replay_buffer": entry.off_policy,
+        },
+    )

@@ -1,0 +1,68 @@
+"""What a script says, as the run's telemetry: its TensorBoard scalars, and every episode of every environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from mosaic.worker.telemetry import TelemetryEmitter
+
+
+class ScriptTelemetry:
+    """Gathers the scalars of one step into one metric. Steps never run backwards."""
+
+    def __init__(self, emitter: TelemetryEmitter) -> None:
+        self._emitter = emitter
+        self._step = 0
+        self._values: dict[str, float] = {}
+        self.episodes = 0
+
+    def scalar(self, name: str, value: Any, step: int) -> None:
+        if step > self._step:
+            self.flush()
+            self._step = step
+        # Tensors and arrays of one element come too.
+        self._values[name] = value.item() if hasattr(value, "item") else float(value)
+
+    def episode(self, step: int, env: int, episode_return: float, length: int) -> None:
+        self.flush()
+        self._step = max(step, self._step)
+        self._emitter.episode(self._step, self.episodes, episode_return, length, env=env)
+        self.episodes += 1
+
+    def flush(self) -> None:
+        if self._values:
+            self._emitter.metric(self._step, self._values)
+            self._values = {}
+
+    def go_on_from(self, step: int) -> None:
+        """A resumed run starts counting here."""
+        self._step = step
+
+
+class EpisodeWatch(gymnasium.Wrapper):  # type: ignore[type-arg]
+    """Innermost around an environment: counts true rewards, and gives the run its chance to pause between two steps."""
+
+    def __init__(self, env: Any, session: Any, index: int) -> None:
+        super().__init__(env)
+        self._session = session
+        self._control = session.control
+        self._index = index
+        self.episode_return = 0.0
+        self.episode_length = 0
+
+    def reset(self, **kwargs: Any) -> Any:
+        self.episode_return, self.episode_length = 0.0, 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> Any:
+        if self._control.pending:
+            self._session.attend_in_step()
+        result = self.env.step(action)
+        self.episode_return += float(result[1])
+        self.episode_length += 1
+        if result[2] or result[3]:
+            self._session.episode_ended(self._index, self.episode_return, self.episode_length)
+            self.episode_return, self.episode_length = 0.0, 0
+        return result
