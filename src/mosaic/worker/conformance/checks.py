@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def require(fine: bool, otherwise: str) -> None:
 
 
 def example(subject: Subject, run_id: str, *, endless: bool = False) -> dict[str, Any]:
-    config = {**subject.description["example_config"], "run_id": run_id}
+    # A copy to the bottom: fields may lie in nested objects, and what one check sets is not the next one's.
+    config = {**copy.deepcopy(subject.description["example_config"]), "run_id": run_id}
     if endless:
         path = subject.description["fields"]["total_steps"]
         if not path:
@@ -97,7 +99,7 @@ def refuses_bad_configs(subject: Subject, folder: Path) -> None:
     ):
         path = fields[role]
         if path:
-            bad = {**config}
+            bad = copy.deepcopy(config)
             set_at(bad, path, value)
             cases.append((f"{path} = {value!r}", bad, path.split(".")[-1]))
     for title, document, name in cases:
