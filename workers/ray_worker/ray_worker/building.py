@@ -1,0 +1,82 @@
+"""RLlib's AlgorithmConfig from ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+from ray_worker.algo_params import ALGORITHMS
+from ray_worker.callbacks import RunCallbacks
+from ray_worker.config import RayWorkerConfig
+from ray_worker.environments import EnvironmentFacts
+from ray_worker.modules import MaskedPPOModule
+from ray_worker.observations import Codec
+from ray_worker.policies import AgentMapping, PolicyPlan, PolicySpec
+from ray_worker.rllib_env import MultiAgentGame, SingleAgentGame
+from ray_worker.schema_source import load_config_class
+
+# RLlib knows filters for a few image sizes only; these do for all.
+IMAGE_FILTERS = [[16, 8, 4], [32, 4, 2], [32, 3, 2]]
+GRID_FILTERS = [[32, 3, 1], [32, 3, 2]]
+MASKED_MODULES = {"PPO": MaskedPPOModule}
+
+
+def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyPlan, seed: int) -> AlgorithmConfig:
+    parameters = dict(config.training.hyperparameters)
+    model = parameters.pop("model_config", {})
+    fragment = parameters.pop("rollout_fragment_length", None)
+    entry = ALGORITHMS[config.training.algorithm]
+    built = load_config_class(entry)()
+    built.environment(
+        SingleAgentGame if facts.is_single else MultiAgentGame,
+        env_config=msgspec.to_builtins(config.environment),
+        # The wrapper keeps to the rules by its own tests; RLlib's check would step it once more at each start.
+        disable_env_checking=True,
+    )
+    built.training(**parameters)
+    built.callbacks(RunCallbacks)
+    built.debugging(seed=seed, log_level="ERROR")
+    # Learning goes on when a runner dies; RLlib starts another one.
+    built.fault_tolerance(restart_failed_env_runners=True)
+    _place(built, config, fragment)
+    specs = {name: _module_spec(config.training.algorithm, spec, model) for name, spec in plan.policies.items()}
+    if facts.is_single:
+        built.rl_module(rl_module_spec=next(iter(specs.values())))
+    else:
+        built.multi_agent(
+            policies=set(specs), policy_mapping_fn=AgentMapping(plan.mapping), policies_to_train=list(specs)
+        )
+        built.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
+    return built
+
+
+def _place(built: AlgorithmConfig, config: RayWorkerConfig, fragment: Any) -> None:
+    resources = config.resources
+    built.env_runners(
+        num_env_runners=resources.num_workers,
+        num_envs_per_env_runner=resources.num_envs_per_worker,
+        num_cpus_per_env_runner=resources.num_cpus,
+        **({} if fragment is None else {"rollout_fragment_length": fragment}),
+    )
+    built.learners(num_learners=resources.num_learners, num_gpus_per_learner=resources.num_gpus)
+
+
+def _module_spec(algorithm: str, spec: PolicySpec, model: dict[str, Any]) -> RLModuleSpec:
+    return RLModuleSpec(
+        module_class=MASKED_MODULES[algorithm] if spec.codec.masked else None,
+        model_config={**default_filters(spec.codec), **model},
+    )
+
+
+def default_filters(codec: Codec) -> dict[str, Any]:
+    match codec.kind:
+        case "image":
+            return {"conv_filters": IMAGE_FILTERS}
+        case "grid":
+            return {"conv_filters": GRID_FILTERS}
+        case _:
+            return {}

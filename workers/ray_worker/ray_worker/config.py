@@ -1,0 +1,101 @@
+"""The config of a Ray run. Everything else (validation, flags, forms, docs) is derived from these dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+
+class EnvironmentFamily(Enum):
+    GYMNASIUM = "gymnasium"
+    SISL = "sisl"
+    CLASSIC = "classic"
+    BUTTERFLY = "butterfly"
+    MPE = "mpe"
+
+
+class PettingZooAPIType(Enum):
+    AEC = "AEC"
+    PARALLEL = "PARALLEL"
+
+
+class PolicyConfiguration(Enum):
+    PARAMETER_SHARING = "PARAMETER_SHARING"
+    INDEPENDENT = "INDEPENDENT"
+
+
+@dataclass(frozen=True)
+class WrapperConfig:
+    """How observations are made fit for a network. Vectors become float32, images small and gray."""
+
+    pad_observations: Annotated[
+        bool, Meta(description="Fill shorter observations with zeros, so that unlike agents can share a policy")
+    ] = False
+    image_size: Annotated[int, Meta(ge=16, le=256, description="Images are scaled to this many pixels a side")] = 64
+    flatten_grids: Annotated[
+        bool, Meta(description="Give small grids (boards, maps) to the network as a vector instead of as an image")
+    ] = True
+    max_steps: Annotated[int, Meta(ge=0, description="Cut episodes after this many steps; 0: never")] = 0
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    family: Annotated[EnvironmentFamily, Meta(description="Where the environment comes from")] = (
+        EnvironmentFamily.GYMNASIUM
+    )
+    env_id: Annotated[str, Meta(description="Such as CartPole-v1, waterworld_v4, tictactoe_v3")] = "CartPole-v1"
+    api_type: Annotated[
+        PettingZooAPIType | None,
+        Meta(
+            description="PettingZoo interface: agents in turn or all at once; null: all at once where there is a choice"
+        ),
+    ] = None
+    env_kwargs: Annotated[dict[str, Any], Meta(description="Passed to the environment when it is made")] = field(
+        default_factory=dict
+    )
+    wrappers: WrapperConfig = WrapperConfig()
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    algorithm: Annotated[str, Meta(description="Which of RLlib's algorithms learns")] = "PPO"
+    total_timesteps: Annotated[int, Meta(ge=1, description="Training budget in environment steps")] = 100_000
+    hyperparameters: Annotated[dict[str, Any], Meta(description="Hyperparameters of the algorithm")] = field(
+        default_factory=dict
+    )
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Seeds environments, networks and exploration")] = 0
+
+
+@dataclass(frozen=True)
+class ResourceConfig:
+    num_workers: Annotated[
+        int, Meta(ge=0, le=1000, description="Processes that play; 0: play in the learning process (good on few cores)")
+    ] = 2
+    num_gpus: Annotated[float, Meta(ge=0, description="GPUs of the learner")] = 0.0
+    num_cpus: Annotated[int, Meta(ge=1, description="CPUs for each worker process")] = 1
+    num_learners: Annotated[int, Meta(ge=0, description="Learner processes; 0: learn in the main process")] = 0
+    num_envs_per_worker: Annotated[int, Meta(ge=1, le=256, description="Environments that a worker steps together")] = 1
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    frequency: Annotated[int, Meta(ge=0, description="Environment steps between checkpoints; 0: only at the end")] = 0
+    directory: Annotated[
+        str, Meta(description="Also copy each checkpoint below this folder; empty: keep them in the run folder only")
+    ] = ""
+    keep: Annotated[int, Meta(ge=0, description="How many of the newest checkpoints to keep; 0: all")] = 5
+
+
+@dataclass(frozen=True)
+class RayWorkerConfig:
+    run_id: Annotated[str, Meta(description="Identifies the run; the platform fills it in")] = ""
+    environment: EnvironmentConfig = EnvironmentConfig()
+    policy_configuration: Annotated[
+        PolicyConfiguration, Meta(description="Who shares a policy with whom; of no matter with a single agent")
+    ] = PolicyConfiguration.PARAMETER_SHARING
+    training: TrainingConfig = TrainingConfig()
+    resources: ResourceConfig = ResourceConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()

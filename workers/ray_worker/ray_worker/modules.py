@@ -1,0 +1,63 @@
+"""RLlib's default networks with action masks: what is not allowed gets no probability. The batch stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from ray.rllib.core.columns import Columns
+
+from ray_worker.rllib_env import MASK, OBSERVATIONS
+
+# As good as minus infinity for a softmax, and still a number in entropies.
+FORBIDDEN = -1e9
+
+
+def split(batch: Mapping[str, Any], key: str = Columns.OBS) -> tuple[torch.Tensor, dict[str, Any]]:
+    """The mask, and the batch with the bare observation in the place of the pair."""
+    seen = batch[key]
+    return seen[MASK], {**batch, key: seen[OBSERVATIONS]}
+
+
+def forbid(values: torch.Tensor, mask: torch.Tensor, instead: float = FORBIDDEN) -> torch.Tensor:
+    return torch.where(mask > 0.5, values, torch.full_like(values, instead))
+
+
+class MaskedModule:
+    """Builds a default network for the observation alone, while the module's space stays the pair."""
+
+    def __init__(self, *args: Any, observation_space: Any = None, **kwargs: Any) -> None:
+        self._pair_space = observation_space
+        super().__init__(*args, observation_space=observation_space[OBSERVATIONS], **kwargs)  # type: ignore[call-arg]
+
+    def setup(self) -> None:
+        super().setup()  # type: ignore[misc]
+        self.observation_space = self._pair_space
+
+
+class MaskedPolicyGradientModule(MaskedModule):
+    """Masks the logits wherever actions are chosen or judged."""
+
+    def _forward(self, batch: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
+        mask, inner = split(batch)
+        return self._masked(super()._forward(inner, **kwargs), mask)  # type: ignore[misc]
+
+    def _forward_train(self, batch: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
+        mask, inner = split(batch)
+        return self._masked(super()._forward_train(inner, **kwargs), mask)  # type: ignore[misc]
+
+    def compute_values(self, batch: Mapping[str, Any], embeddings: Any = None) -> Any:
+        if isinstance(batch[Columns.OBS], Mapping):
+            _, batch = split(batch)
+        return super().compute_values(batch, embeddings)  # type: ignore[misc]
+
+    @staticmethod
+    def _masked(output: dict[str, Any], mask: torch.Tensor) -> dict[str, Any]:
+        logits = output[Columns.ACTION_DIST_INPUTS]
+        return {**output, Columns.ACTION_DIST_INPUTS: forbid(logits, mask)}
+
+
+class MaskedPPOModule(MaskedPolicyGradientModule, DefaultPPOTorchRLModule):
+    pass
