@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+
+import msgspec
+
+from mosaic.shepherd.lock import read_shepherd, write_shepherd
+from mosaic.shepherd.processes import read_process
+from mosaic.shepherd.recovery import bury
 
 DAEMON = """
 def daemon(*, quiet):
@@ -112,3 +119,47 @@ def test_orphans_are_reaped_while_the_run_goes_on(shepherd):
     assert zombies == []
     os.kill(run.worker_pid, signal.SIGKILL)
     assert run.wait().signal == "SIGKILL"
+
+
+def test_strangers_are_never_taken_for_leftovers(shepherd):
+    """The worker's session number may belong to somebody else by the time that a lost run is buried."""
+    run = shepherd("say('step', step=1)\ntime.sleep(600)")
+    run.until_row("step")
+    run.kill_shepherd()
+    info = read_shepherd(run.folder)
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as stranger:
+        for changes in ({"worker_start_ticks": 1}, {"boot_id": "another"}):
+            write_shepherd(run.folder, msgspec.structs.replace(info, session=stranger.pid, **changes))
+            run.folder.exit.unlink(missing_ok=True)
+            assert bury(run.folder) is not None
+            assert stranger.poll() is None
+        stranger.kill()
+    run.assert_clean()
+
+
+def test_leftovers_that_hide_their_environment_are_found_by_session(shepherd):
+    """Ray, for one, overwrites the environment of its processes with a title."""
+    run = shepherd(
+        """
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.fork() == 0:
+            os.environ.clear()
+            os.execve("/bin/sleep", ["sleep", "600"], {})
+        say("step", step=1)
+        time.sleep(600)
+        """
+    )
+    run.until_row("step")
+    worker = run.worker_pid
+    run.kill_shepherd()
+    os.kill(worker, signal.SIGKILL)
+    run.wait_for(lambda: not in_session(worker, worker), "the worker's end")
+    children = [pid for pid in run.process_states() if in_session(pid, worker)]
+    assert len(children) == 1
+    assert bury(run.folder, grace_s=0.1) is not None
+    assert not in_session(children[0], worker)
+
+
+def in_session(pid: int, session: int) -> bool:
+    process = read_process(pid)
+    return process is not None and process.state != "Z" and process.session == session

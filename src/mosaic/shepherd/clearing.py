@@ -9,7 +9,7 @@ from functools import partial
 
 from mosaic.shepherd.launch import shared_memory_folder
 from mosaic.shepherd.lock import ShepherdInfo
-from mosaic.shepherd.processes import boot_id, kill_all, leftovers, thaw
+from mosaic.shepherd.processes import boot_id, kill_all, leftovers, read_process, thaw
 
 
 def clear_leftovers(dead: ShepherdInfo, *, grace_s: float) -> int:
@@ -17,7 +17,7 @@ def clear_leftovers(dead: ShepherdInfo, *, grace_s: float) -> int:
 
     For the holder of the run's lock only.
     """
-    find = partial(leftovers, dead.run_id, dead.session if dead.boot_id == boot_id() else None)
+    find = partial(leftovers, dead.run_id, _session(dead))
     deadline = time.monotonic() + grace_s
     thaw(find)  # a stopped worker hears no SIGTERM
     while find() and time.monotonic() < deadline:
@@ -27,6 +27,14 @@ def clear_leftovers(dead: ShepherdInfo, *, grace_s: float) -> int:
         kill_all(find, reap=_nothing)
     remove_shared_memory(dead.run_id)
     return len(remaining)
+
+
+def _session(dead: ShepherdInfo) -> int | None:
+    """The worker's session, unless its number means another one by now."""
+    if dead.session is None or dead.boot_id != boot_id():
+        return None
+    leader = read_process(dead.session)
+    return dead.session if leader is None or leader.start_ticks == dead.worker_start_ticks else None
 
 
 def remove_shared_memory(run_id: str) -> None:
