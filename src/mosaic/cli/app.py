@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mosaic.cli.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, code_of
+from mosaic.cli.exit_codes import FAILED, INTERRUPTED, USAGE, code_of
 from mosaic.client.errors import BadConfig, MosaicError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         # Whoever read our output has left; keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+        return FAILED
 
 
 def click_message(error: click.ClickException) -> str:

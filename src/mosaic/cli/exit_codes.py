@@ -11,7 +11,6 @@ NO_DAEMON = 3
 NOT_FOUND = 4
 NOT_POSSIBLE = 5
 INTERRUPTED = 130
-PIPE_CLOSED = 141
 
 _CODES: tuple[tuple[type[MosaicError], int], ...] = (
     (BadConfig, USAGE),

@@ -113,6 +113,7 @@ def with_submit_options(function: F) -> F:
 
 def submit(client: Client, spec: dict[str, Any], options: SubmitOptions) -> int:
     """Submit, tell, and do what was asked for next. Returns the exit code."""
+    from mosaic.cli.exit_codes import INTERRUPTED
     from mosaic.cli.output import print_json, say
     from mosaic.cli.up import ensure_daemon
 
@@ -130,7 +131,11 @@ def submit(client: Client, spec: dict[str, Any], options: SubmitOptions) -> int:
         return watch(run, as_json=options.as_json)
     if not options.as_json:
         say(f"submitted {run.name} ({run.id}), waiting for its end")
-    run.wait()
+    try:
+        run.wait()
+    except KeyboardInterrupt:
+        say(f"\nno longer waiting; {run.name} goes on")
+        return INTERRUPTED
     if options.as_json:
         print_json(run.view)
     else:

@@ -41,8 +41,10 @@ class LineWriter:
 
     def _tell_state(self) -> None:
         view = self._model.view
-        if view["state"] != self._state:
-            self._state = view["state"]
+        # What a run waits for changes while it waits; once it runs, the details are of no lasting interest.
+        told = view["state"] + (view["detail"] if view["state"] == "QUEUED" else "")
+        if told != self._state:
+            self._state = told
             if view["ended"] is not None and self._model.step is not None:
                 self._line(progress_text(self._model))
             self._line(state_text(self._model))

@@ -92,7 +92,7 @@ def _spawn(home: Home) -> tuple[subprocess.Popen[bytes], Path, int]:
     with log.open("ab") as file:
         log_start = file.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "mosaic.daemon"],
+            [sys.executable, "-P", "-m", "mosaic.daemon"],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
