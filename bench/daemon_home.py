@@ -19,7 +19,6 @@ class BenchDaemon:
     def __init__(self, root: Path) -> None:
         self.home = Home(root)
         self._process: subprocess.Popen[bytes] | None = None
-        self._connection: http.client.HTTPConnection | None = None
 
     @property
     def pid(self) -> int:
@@ -47,8 +46,6 @@ class BenchDaemon:
             if self._process.poll() is not None:
                 raise RuntimeError(self.home.daemon_log.read_text())
             time.sleep(0.02)
-        address = urlsplit(self.url)
-        self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -57,11 +54,13 @@ class BenchDaemon:
         self._process.wait()
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
-        assert self._connection is not None
+        address = urlsplit(self.url)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
         data = None if body is None else json.dumps(body).encode()
-        self._connection.request(method, f"/api/v1{path}", data, self.bearer)
-        answer = self._connection.getresponse()
+        connection.request(method, f"/api/v1{path}", data, self.bearer)
+        answer = connection.getresponse()
         content = json.loads(answer.read())
+        connection.close()
         if answer.status >= 400:
             raise RuntimeError(f"{method} {path}: {answer.status}: {content}")
         return content

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import http.client
 import json
 import logging
 import os
@@ -14,13 +12,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import uvicorn
 
 from mosaic import __version__
-from mosaic.daemon.app import PREFIX, make_app
+from mosaic.daemon.app import make_app
 from mosaic.daemon.auth import load_token
+from mosaic.daemon.holder import HOST
 from mosaic.daemon.resources import find_capacity
 from mosaic.daemon.trainer import Trainer
 from mosaic.files import write_atomic
@@ -28,17 +26,9 @@ from mosaic.paths import Home
 
 log = logging.getLogger("mosaic.daemon")
 
-HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
-# A look at the lock from outside (`mosaic status`) holds it for an instant.
-LOCK_PATIENCE_S = 0.5
-TAKEOVER_PATIENCE_S = 30.0
 # What requests that are under way get to finish when the daemon stops.
 FINISH_S = 5
-
-
-class AlreadyRunning(Exception):
-    """Another daemon holds this home; the text says which."""
 
 
 class Server(uvicorn.Server):
@@ -56,14 +46,12 @@ class Server(uvicorn.Server):
         yield
 
 
-def run(home: Home, port: int | None, *, takeover: bool) -> None:
-    home.trainer.mkdir(parents=True, exist_ok=True)
-    lock = _take_lock(home, takeover=takeover)
+def run(home: Home, port: int | None) -> None:
+    """For the holder of the home's lock."""
     try:
         asyncio.run(_serve(home, port))
     finally:
         home.daemon_info.unlink(missing_ok=True)
-        os.close(lock)
 
 
 async def _serve(home: Home, port: int | None) -> None:
@@ -123,57 +111,6 @@ def _listen(port: int | None) -> socket.socket:
 def _announce(home: Home, url: str) -> None:
     info = {"pid": os.getpid(), "url": url, "version": __version__, "started": time.time()}
     write_atomic(home.daemon_info, json.dumps(info).encode() + b"\n", mode=0o600)
-
-
-def _take_lock(home: Home, *, takeover: bool) -> int:
-    descriptor = os.open(home.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if takeover and not _try_lock(descriptor, LOCK_PATIENCE_S):
-        _ask_to_stop(home)
-        patience = TAKEOVER_PATIENCE_S
-    else:
-        patience = LOCK_PATIENCE_S
-    if not _try_lock(descriptor, patience):
-        os.close(descriptor)
-        raise AlreadyRunning(f"another daemon has this home ({home.root}): {_describe_holder(home)}")
-    return descriptor
-
-
-def _try_lock(descriptor: int, patience: float) -> bool:
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.01)
-        else:
-            return True
-
-
-def _describe_holder(home: Home) -> str:
-    try:
-        info = json.loads(home.daemon_info.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return "it has not said yet who it is"
-    return f"pid {info['pid']}, {info['url']}, version {info['version']}"
-
-
-def _ask_to_stop(home: Home) -> None:
-    """Handover: the old daemon starts nothing more, finishes its answers and lets go of the lock."""
-    try:
-        url = urlsplit(json.loads(home.daemon_info.read_bytes())["url"])
-        token = home.token.read_text().strip()
-    except (FileNotFoundError, ValueError):
-        return
-    connection = http.client.HTTPConnection(url.hostname or HOST, url.port, timeout=5)
-    try:
-        connection.request("POST", f"{PREFIX}/daemon/shutdown", headers={"Authorization": f"Bearer {token}"})
-        connection.getresponse().read()
-    except (OSError, http.client.HTTPException) as error:
-        print(f"mosaic daemon: the old daemon does not answer ({error}); waiting for its lock", file=sys.stderr)
-    finally:
-        connection.close()
 
 
 def set_up_log() -> None:
