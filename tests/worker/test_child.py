@@ -13,7 +13,7 @@ import pytest
 from mosaic.worker.child import ChildFailed, run_child
 from mosaic.worker.control import Control
 from mosaic.worker.run import Run, RunPlace
-from mosaic.worker.telemetry import TelemetryEmitter
+from mosaic.worker.telemetry import Stream, TelemetryEmitter
 
 PRELUDE = "import os, sys, time\nfrom mosaic.worker import Command\nfrom mosaic.worker.child import joined_run\n"
 
@@ -24,7 +24,7 @@ class Parent:
     def __init__(self, folder: Path) -> None:
         reading, writing = os.pipe()
         self.control = Control(supervised=True)
-        self.telemetry = TelemetryEmitter(writing)
+        self.telemetry = TelemetryEmitter(Stream(writing))
         place = RunPlace("run-1", folder, 1, None, True)
         self.run = Run(place, worker="test", telemetry=self.telemetry, control=self.control)
         self.lines: list[dict[str, Any]] = []

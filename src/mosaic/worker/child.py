@@ -112,7 +112,7 @@ def joined_run(worker: str) -> Iterator[ChildRun]:
     os.set_inheritable(results, False)
     control = Control(supervised=True)
     control.listen()
-    telemetry = TelemetryEmitter(take_stdout(), on_reader_gone=control.request_stop, shared=True)
+    telemetry = TelemetryEmitter(take_stdout(), on_reader_gone=control.request_stop)
     child = ChildRun(Run(RunPlace.from_environment(""), worker=worker, telemetry=telemetry, control=control))
     result = _Result()
     try:

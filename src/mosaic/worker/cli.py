@@ -18,7 +18,7 @@ from mosaic.worker.config import build_config, read_config_file
 from mosaic.worker.control import Control
 from mosaic.worker.run import Run, RunPlace
 from mosaic.worker.session import run_interactive, run_policy_server
-from mosaic.worker.telemetry import TelemetryEmitter, take_stdout
+from mosaic.worker.telemetry import Stream, TelemetryEmitter, take_stdout
 from mosaic.worker.validation import ConfigError
 from mosaic.worker.worker import NotOffered, Worker
 
@@ -33,7 +33,8 @@ def main(worker: Worker[C], argv: Sequence[str] | None = None) -> int:
     """Run a worker's command line; the answer is the exit code."""
     options = _parser(worker).parse_args(argv)
     # Before anything of the upstream is imported that might print.
-    stdout = take_stdout()
+    stream = take_stdout()
+    stdout = stream.descriptor
     try:
         if options.describe:
             _print(stdout, worker.describe())
@@ -59,7 +60,7 @@ def main(worker: Worker[C], argv: Sequence[str] | None = None) -> int:
     except (NotOffered, CheckpointError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_CONFIG
-    return _run(worker, config, stdout)
+    return _run(worker, config, stream)
 
 
 def _parser(worker: Worker[C]) -> argparse.ArgumentParser:
@@ -94,12 +95,12 @@ def _as_dict(config: Any) -> dict[str, Any]:
     return result
 
 
-def _run(worker: Worker[C], config: C, stdout: int) -> int:
+def _run(worker: Worker[C], config: C, stream: Stream) -> int:
     place = RunPlace.from_environment(str(getattr(config, "run_id", "") or "run"))
     place.folder.mkdir(parents=True, exist_ok=True)
     control = Control(supervised=place.supervised)
     control.listen()
-    telemetry = TelemetryEmitter(stdout, on_reader_gone=control.request_stop)
+    telemetry = TelemetryEmitter(stream, on_reader_gone=control.request_stop)
     name = worker.capabilities.worker_type
     telemetry.run_started(place.run_id, name, worker_version=worker.version, config=_as_dict(config))
     try:

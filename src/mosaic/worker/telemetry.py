@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -44,36 +44,40 @@ BATCH = 2_000
 ATOMIC_WRITE = 4096
 
 
-def take_stdout() -> int:
+class Stream(NamedTuple):
+    """Where telemetry goes; `shared`: another process writes there too, so lines must not be cut by its lines."""
+
+    descriptor: int
+    shared: bool = False
+
+
+def take_stdout() -> Stream:
     """Keep the original stdout for telemetry and send whatever else is printed, children's output included, to stderr.
 
     In a child that the parent shares its stream with, this is the parent's stream.
     """
     sys.stdout.flush()
-    shared = os.environ.pop(TELEMETRY_FD_VARIABLE, None)
-    if shared is not None:
-        descriptor = int(shared)
-        os.set_inheritable(descriptor, False)
-        return descriptor
+    inherited = os.environ.pop(TELEMETRY_FD_VARIABLE, None)
+    if inherited is not None:
+        os.set_inheritable(int(inherited), False)
+        return Stream(int(inherited), shared=True)
     descriptor = os.dup(1)
     os.dup2(2, 1)
-    return descriptor
+    return Stream(descriptor)
 
 
 class TelemetryEmitter:
     """Says what happens in a run. Every method may be called from any thread; none of them waits for the reader."""
 
-    def __init__(
-        self, descriptor: int, *, on_reader_gone: Callable[[], None] | None = None, shared: bool = False
-    ) -> None:
-        self._descriptor = descriptor
+    def __init__(self, stream: Stream, *, on_reader_gone: Callable[[], None] | None = None) -> None:
+        self._descriptor = stream.descriptor
         self._encoder = msgspec.json.Encoder()
         # Appending to and popping from a deque is atomic, with and without the GIL: the hot path takes no lock.
         self._queue: deque[Message] = deque()
         self._wake = threading.Event()
         self._write_lock = threading.Lock()
         self._closed = False
-        self._shared = shared
+        self._shared = stream.shared
         self._reader_gone = False
         self._on_reader_gone = on_reader_gone
         self._heartbeat_s = float(os.environ.get(HEARTBEAT_VARIABLE, "30"))
