@@ -33,7 +33,7 @@ class Settings:
     grid_limit: int = 9
     interval_ms: float = 16.0
     max_dim: int = 1024
-    budget: float = 0.03
+    budget: float = 0.02
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

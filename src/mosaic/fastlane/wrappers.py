@@ -94,7 +94,7 @@ class FastLaneTelemetryWrapper(Hook):
         self._measure(now)
         # Nobody may wait for a frame more than twice as long as usual: half of it is for the longest possible episode.
         blind = min(_BLIND_NS, self._period_ns(now))
-        self._check_ns = min(now + blind // 16, self._sample_ns)
+        self._check_ns = min(now + blind // 8, self._sample_ns)
         return (
             now >= self._sample_ns
             or self._is_due(now)
