@@ -57,9 +57,8 @@ def test_a_folder_with_a_worker(envs: WorkerEnvs, make_worker: MakeWorker) -> No
     modules = modules_of(worker)
     assert {"tiny_worker", "mosaic", "msgspec", "numpy"} <= modules
     assert not {"fastapi", "click", "pip"} & modules
-    subprocess.run(
-        [worker.python, "-c", "import mosaic.worker, tiny_worker.cli"], check=True, stdout=subprocess.DEVNULL
-    )
+    program = "import mosaic.worker, tiny_worker.cli"
+    subprocess.run([worker.python, "-c", program], check=True, stdout=subprocess.DEVNULL, cwd=worker.folder)
 
 
 def test_files_are_hard_links_into_uv_s_cache(envs: WorkerEnvs, make_worker: MakeWorker, tmp_path: Path) -> None:

@@ -57,8 +57,9 @@ def read(
 
 def newest_logs(database: sqlite3.Connection, limit: int, before: int | None, level: str | None) -> list[Row]:
     """The newest log rows, newest first."""
-    sql = "SELECT * FROM logs WHERE seq < ?1 AND (?2 IS NULL OR level = ?2) ORDER BY seq DESC LIMIT ?3"
-    found = database.execute(sql, (INTEGER_MAX if before is None else before, level, limit))
+    sql = "SELECT * FROM logs WHERE seq < :before AND (:level IS NULL OR level = :level) ORDER BY seq DESC LIMIT :limit"
+    bounds = {"before": INTEGER_MAX if before is None else before, "level": level, "limit": limit}
+    found = database.execute(sql, bounds)
     return _logs(found, Lineage(database))
 
 
