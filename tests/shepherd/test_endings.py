@@ -33,7 +33,7 @@ def test_a_silent_worker_that_exits_with_0_succeeds(shepherd):
 
 def test_a_worker_that_says_stopped(shepherd):
     record = shepherd("say('run_completed', reason='stopped')").wait()
-    assert (record.outcome, record.reason) == ("succeeded", "stopped")
+    assert (record.outcome, record.reason) == ("cancelled", "stopped")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ def judge(seen: Seen) -> Verdict:
         if seen.failure is not None:
             return verdict("failed", "error", seen.failure)
         if seen.completed == "stopped":
-            return verdict("succeeded", "stopped", "stopped early, as it was told")
+            # By a signal from outside MOSAIC: it ended in good order, but not with what was asked for.
+            return verdict("cancelled", "stopped", "ended early, told to stop by something other than MOSAIC")
         return verdict("succeeded", "completed", "completed")
     if signal_name is not None:
         hint = ", while the kernel's out-of-memory killer was at work on this machine" if seen.machine_oom else ""
