@@ -16,12 +16,13 @@ __version__ = "0.1.0"
 
 CAPABILITIES = WorkerCapabilities(
     worker_type="ray",
-    supported_paradigms=("single_agent", "parameter_sharing", "independent"),
+    supported_paradigms=("single_agent", "parameter_sharing", "independent", "self_play", "shared_value_function"),
     env_families=("gymnasium", "sisl", "classic", "butterfly", "mpe"),
     action_spaces=("discrete", "box"),
     observation_spaces=("box", "discrete", "dict"),
     max_agents=100,
     supports_checkpointing=True,
+    supports_self_play=True,
     supports_pause_resume=True,
     estimated_memory_mb=1200,
 )

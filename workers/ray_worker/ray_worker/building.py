@@ -15,9 +15,17 @@ from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFacts
 from ray_worker.modules import MaskedPPOModule
 from ray_worker.observations import Codec
-from ray_worker.policies import AgentMapping, PolicyPlan, PolicySpec
+from ray_worker.policies import AgentMapping, PolicyPlan, PolicySpec, SeatMapping
 from ray_worker.rllib_env import MultiAgentGame, SingleAgentGame
 from ray_worker.schema_source import load_config_class
+from ray_worker.shared_critic import (
+    CRITIC,
+    ActorsAndCritic,
+    CentrallyJudgedModule,
+    JoinObservations,
+    MaskedCentrallyJudgedModule,
+    critic_spec,
+)
 
 # RLlib knows filters for a few image sizes only; these do for all.
 IMAGE_FILTERS = [[16, 8, 4], [32, 4, 2], [32, 3, 2]]
@@ -47,11 +55,33 @@ def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyP
     if facts.is_single:
         built.rl_module(rl_module_spec=next(iter(specs.values())))
     else:
-        built.multi_agent(
-            policies=set(specs), policy_mapping_fn=AgentMapping(plan.mapping), policies_to_train=list(specs)
-        )
-        built.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
+        seats = SeatMapping(facts.agents, plan.frozen) if plan.frozen else AgentMapping(plan.mapping)
+        built.multi_agent(policies=set(specs), policy_mapping_fn=seats, policies_to_train=plan.trained)
+        if plan.central:
+            _add_critic(built, specs, plan, model)
+        else:
+            built.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
     return built
+
+
+def _add_critic(
+    built: AlgorithmConfig, specs: dict[str, RLModuleSpec], plan: PolicyPlan, model: dict[str, Any]
+) -> None:
+    """One critic for all actors; it exists where learning happens and nowhere else."""
+    sizes = {agent: plan.codecs[agent].size for agent in plan.mapping}
+    for name, spec in specs.items():
+        masked = plan.policies[name].codec.masked
+        spec.module_class = MaskedCentrallyJudgedModule if masked else CentrallyJudgedModule
+        # The module's own value function stays unused: let it share what it can.
+        spec.model_config = {**spec.model_config, "vf_share_layers": True}
+    critic = critic_spec(sizes, next(iter(plan.policies.values())).action_space, model)
+    built.multi_agent(policies={*specs, CRITIC}, policies_to_train=[*specs, CRITIC])
+    built.rl_module(
+        rl_module_spec=MultiRLModuleSpec(
+            multi_rl_module_class=ActorsAndCritic, rl_module_specs={**specs, CRITIC: critic}
+        )
+    )
+    built.training(learner_connector=JoinObservations.factory(sizes))
 
 
 def _place(built: AlgorithmConfig, config: RayWorkerConfig, fragment: Any) -> None:

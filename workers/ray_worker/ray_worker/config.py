@@ -25,6 +25,14 @@ class PettingZooAPIType(Enum):
 class PolicyConfiguration(Enum):
     PARAMETER_SHARING = "PARAMETER_SHARING"
     INDEPENDENT = "INDEPENDENT"
+    SELF_PLAY = "SELF_PLAY"
+    SHARED_VALUE_FUNCTION = "SHARED_VALUE_FUNCTION"
+
+
+class Matchmaking(Enum):
+    UNIFORM = "UNIFORM"
+    LATEST = "LATEST"
+    PRIORITISED = "PRIORITISED"
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,21 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True)
+class LeagueConfig:
+    """SELF_PLAY: the learning policy plays against frozen snapshots of itself."""
+
+    snapshot_every: Annotated[int, Meta(ge=1, description="Environment steps between two snapshots")] = 20_000
+    matchmaking: Annotated[
+        Matchmaking, Meta(description="Which snapshots to meet: any, the newest, or those that are hard to beat")
+    ] = Matchmaking.UNIFORM
+    opponents: Annotated[int, Meta(ge=1, le=16, description="How many different snapshots are met at a time")] = 2
+    evaluation_games: Annotated[
+        int, Meta(ge=0, description="Games against each judged opponent at each snapshot, seats swapped; 0: none")
+    ] = 20
+    keep: Annotated[int, Meta(ge=2, description="How many snapshots to keep: the first and the newest ones")] = 20
+
+
+@dataclass(frozen=True)
 class RayWorkerConfig:
     run_id: Annotated[str, Meta(description="Identifies the run; the platform fills it in")] = ""
     environment: EnvironmentConfig = EnvironmentConfig()
@@ -99,3 +122,4 @@ class RayWorkerConfig:
     training: TrainingConfig = TrainingConfig()
     resources: ResourceConfig = ResourceConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    league: LeagueConfig = LeagueConfig()

@@ -54,6 +54,7 @@ class EnvironmentFacts:
     observation_spaces: dict[str, spaces.Space[Any]]
     action_spaces: dict[str, spaces.Space[Any]]
     codecs: dict[str, Codec]
+    in_turn: bool = False
 
     @property
     def is_single(self) -> bool:
@@ -93,7 +94,11 @@ class EnvironmentFactory:
         game = self.make()
         try:
             return EnvironmentFacts(
-                tuple(game.agents), game.observation_spaces, game.action_spaces, self._codecs(game.observation_spaces)
+                tuple(game.agents),
+                game.observation_spaces,
+                game.action_spaces,
+                self._codecs(game.observation_spaces),
+                in_turn=isinstance(game, TurnGame),
             )
         finally:
             game.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import gymnasium.spaces as spaces
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from ray.rllib.core.models.torch.primitives import TorchCNN
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 from torch import nn
 
 from ray_worker import policy_file
@@ -24,19 +25,25 @@ ACTIVATIONS: dict[type[nn.Module], Any] = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.
 Part = tuple[Layer, dict[str, Any]]
 
 
-def write_policies(folder: Path, algorithm: Any, config: RayWorkerConfig, plan: PolicyPlan) -> None:
-    """`policies.json` and a safetensors file for each policy."""
+Weights = dict[str, NDArray[np.float32]]
+
+
+def write_policies(
+    folder: Path,
+    algorithm: Any,
+    config: RayWorkerConfig,
+    plan: PolicyPlan,
+    snapshots: Mapping[str, Weights] | None = None,
+) -> None:
+    """`policies.json` and a safetensors file for each policy; snapshots of the first policy lie beside it."""
     (folder / policy_file.FOLDER).mkdir()
     entries = {}
-    for name, spec in plan.policies.items():
+    for name in plan.trained:
         module = learner_module(algorithm, name)
-        parts = list(layers_of(module))
-        entries[name] = PolicyEntry(action_spec(spec, module), tuple(layer for layer, _ in parts))
-        weights = {
-            f"{index}.{key}": tensor.detach().to("cpu", torch.float32).contiguous().clone()
-            for index, (_, tensors) in enumerate(parts)
-            for key, tensor in tensors.items()
-        }
+        entries[name] = entry_of(plan.policies[name], module)
+        save_file(plain_weights(module), policy_file.weights_path(folder, name))
+    for name, weights in (snapshots or {}).items():
+        entries[name] = entries[plan.trained[0]]
         save_file(weights, policy_file.weights_path(folder, name))
     content = PolicyFile(
         algorithm=config.training.algorithm,
@@ -46,6 +53,31 @@ def write_policies(folder: Path, algorithm: Any, config: RayWorkerConfig, plan: 
         codecs=dict(plan.codecs),
     )
     policy_file.write(folder, content)
+
+
+def entry_of(spec: PolicySpec, module: Any) -> PolicyEntry:
+    return PolicyEntry(action_spec(spec, module), tuple(layer for layer, _ in layers_of(module)))
+
+
+def plain_weights(module: Any) -> Weights:
+    """A network's weights under the names that `Network` looks for."""
+    return {
+        name: tensor.detach().cpu().numpy().astype(np.float32).copy() for name, tensor in _named_tensors(module).items()
+    }
+
+
+def rllib_state(module: Any, weights: Weights) -> Weights:
+    """Plain weights under RLlib's names, for a module of the same build; the value function is not among them."""
+    names = {tensor.data_ptr(): name for name, tensor in module.named_parameters()}
+    return {names[tensor.data_ptr()]: weights[name] for name, tensor in _named_tensors(module).items()}
+
+
+def _named_tensors(module: Any) -> dict[str, torch.Tensor]:
+    return {
+        f"{index}.{key}": tensor
+        for index, (_, tensors) in enumerate(layers_of(module))
+        for key, tensor in tensors.items()
+    }
 
 
 def learner_module(algorithm: Any, name: str) -> Any:

@@ -6,14 +6,12 @@ A network is a list of layers; those with weights have them in a safetensors fil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 Array = NDArray[np.float32]
 LayerKind = Literal[
@@ -43,10 +41,6 @@ class Network:
 
     def __init__(self, layers: Sequence[Layer], weights: Mapping[str, Array]) -> None:
         self._steps = [(layer, *_weights_of(index, layer, weights)) for index, layer in enumerate(layers)]
-
-    @classmethod
-    def load(cls, layers: Sequence[Layer], path: Path) -> Network:
-        return cls(layers, load_file(path))
 
     def __call__(self, batch: Array) -> Array:
         value = batch

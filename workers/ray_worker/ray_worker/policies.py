@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ from ray_worker.environments import EnvironmentFacts, action_kind
 from ray_worker.observations import Codec
 
 SHARED = "shared"
+CENTRAL_ALGORITHMS = ("PPO",)
+# In self-play: the policy that learns, and the frozen ones that it meets.
+MAIN = "main"
+OPPONENT = "opponent"
 
 
 @dataclass(frozen=True)
@@ -28,22 +33,41 @@ class PolicySpec:
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """The policies of a run, and which agent plays with which."""
+    """The policies of a run, and which agent plays with which once training is done."""
 
     policies: Mapping[str, PolicySpec]
     mapping: Mapping[str, str]
     codecs: Mapping[str, Codec]
+    # Policies that never learn.
+    frozen: tuple[str, ...] = ()
+    # One critic judges the state of all agents together.
+    central: bool = False
+
+    @property
+    def trained(self) -> list[str]:
+        return [name for name in self.policies if name not in self.frozen]
 
 
 def plan_policies(config: RayWorkerConfig, facts: EnvironmentFacts) -> PolicyPlan:
     """The plan, or a ConfigError that says why the environment and the policies do not go together."""
     _check_actions(config, facts)
     specs = {agent: PolicySpec(facts.codecs[agent], facts.action_spaces[agent]) for agent in facts.agents}
+    if config.policy_configuration is PolicyConfiguration.SHARED_VALUE_FUNCTION:
+        _check_central(config, facts)
+        return PolicyPlan(specs, {agent: agent for agent in facts.agents}, facts.codecs, central=True)
     if config.policy_configuration is PolicyConfiguration.INDEPENDENT and not facts.is_single:
         return PolicyPlan(specs, {agent: agent for agent in facts.agents}, facts.codecs)
+    self_play = config.policy_configuration is PolicyConfiguration.SELF_PLAY
+    if self_play and facts.is_single:
+        allowed = f"PARAMETER_SHARING ({config.environment.env_id} has one agent, who cannot play against itself)"
+        raise ConfigError(refuse("policy_configuration", config.policy_configuration.value, allowed))
     first = facts.agents[0]
     for agent in facts.agents[1:]:
         _check_alike(config, first, specs[first], agent, specs[agent])
+    if self_play:
+        slots = tuple(f"{OPPONENT}_{index}" for index in range(config.league.opponents))
+        policies = dict.fromkeys((MAIN, *slots), specs[first])
+        return PolicyPlan(policies, dict.fromkeys(facts.agents, MAIN), facts.codecs, slots)
     return PolicyPlan({SHARED: specs[first]}, dict.fromkeys(facts.agents, SHARED), facts.codecs)
 
 
@@ -77,6 +101,25 @@ def _check_alike(config: RayWorkerConfig, first: str, one: PolicySpec, agent: st
         raise ConfigError(refuse("policy_configuration", given, allowed))
 
 
+def _check_central(config: RayWorkerConfig, facts: EnvironmentFacts) -> None:
+    """A critic for all needs several agents that act at once, and vectors to lay side by side."""
+    given = config.policy_configuration.value
+    environment = config.environment.env_id
+    if facts.is_single:
+        allowed = f"PARAMETER_SHARING ({environment} has one agent)"
+    elif facts.in_turn:
+        allowed = (
+            f"INDEPENDENT or SELF_PLAY (the agents of {environment} act in turn, there is no common step to judge)"
+        )
+    elif any(codec.kind in ("image", "grid") for codec in facts.codecs.values()):
+        allowed = f"INDEPENDENT (the agents of {environment} see images, which do not add up to one state)"
+    elif config.training.algorithm not in CENTRAL_ALGORITHMS:
+        allowed = f"INDEPENDENT, or training.algorithm one of {', '.join(CENTRAL_ALGORITHMS)}"
+    else:
+        return
+    raise ConfigError(refuse("policy_configuration", given, allowed))
+
+
 class AgentMapping:
     """RLlib's policy mapping function, as plain data that travels to runner processes."""
 
@@ -85,3 +128,19 @@ class AgentMapping:
 
     def __call__(self, agent_id: str, episode: Any, **_: Any) -> str:
         return self._mapping[agent_id]
+
+
+class SeatMapping:
+    """In self-play, who learns and who is met changes with every episode, by a draw that all processes agree on."""
+
+    def __init__(self, agents: Sequence[str], opponents: Sequence[str]) -> None:
+        self._agents = list(agents)
+        self._opponents = list(opponents)
+
+    def __call__(self, agent_id: str, episode: Any, **_: Any) -> str:
+        # Not hash(): it differs between processes.
+        draw = zlib.crc32(str(episode.id_).encode())
+        seat = self._agents.index(agent_id)
+        if draw % len(self._agents) == seat:
+            return MAIN
+        return self._opponents[(draw // len(self._agents) + seat) % len(self._opponents)]

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
 from mosaic.worker import CheckpointError
 from ray_worker.config import EnvironmentConfig
@@ -62,6 +63,11 @@ def weights_path(checkpoint: Path, policy: str) -> Path:
     return checkpoint / FOLDER / f"{policy}.safetensors"
 
 
+def load_weights(checkpoint: Path, policy: str) -> dict[str, NDArray[np.float32]]:
+    weights: dict[str, NDArray[np.float32]] = load_file(weights_path(checkpoint, policy))
+    return weights
+
+
 def write(checkpoint: Path, content: PolicyFile) -> None:
     (checkpoint / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(content)))
 
@@ -92,7 +98,7 @@ class NetworkPolicy:
     def load(
         cls, checkpoint: Path, name: str, entry: PolicyEntry, *, explore: bool = False, seed: int | None = None
     ) -> NetworkPolicy:
-        network = Network.load(entry.layers, weights_path(checkpoint, name))
+        network = Network(entry.layers, load_weights(checkpoint, name))
         return cls(entry, network, explore=explore, seed=seed)
 
     def act(self, codec: Codec, observation: Any, info: Mapping[str, Any] | None = None) -> Any:

@@ -14,6 +14,7 @@ from mosaic.worker import CheckpointError, Command, Run
 from ray_worker.cluster import own_cluster
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFactory, EnvironmentFacts
+from ray_worker.league import League
 from ray_worker.policies import PolicyPlan, plan_policies
 
 __all__ = ["EnvironmentFactory", "RayWorkerRuntime"]
@@ -44,6 +45,7 @@ class RayWorkerRuntime:
         self._facts: EnvironmentFacts = EnvironmentFactory(config.environment).facts()
         self._plan: PolicyPlan = plan_policies(config, self._facts)
         self._state = RunState(0)
+        self._league = League.of(config, self._plan)
         self._saved_at = -1
         self._save_requested = False
 
@@ -66,6 +68,10 @@ class RayWorkerRuntime:
         try:
             if resume is not None:
                 algorithm.restore_from_path(str(resume / ALGORITHM_FOLDER))
+                if self._league:
+                    self._league.restore(resume)
+            elif self._league:
+                self._league.begin(algorithm)
             self._train(algorithm, reporter)
         finally:
             callbacks.set_step_hook(None)
@@ -98,6 +104,8 @@ class RayWorkerRuntime:
             while self._state.step < budget:
                 self._obey_between_steps()
                 self._iterate(algorithm, reporter)
+                if self._league:
+                    self._league.after_iteration(algorithm, self._state.step, self._run.telemetry)
                 if self._save_requested or (frequency and self._state.step >= due):
                     self._save(algorithm)
                     due = self._state.step + frequency
@@ -129,7 +137,8 @@ class RayWorkerRuntime:
         def write(folder: Path) -> None:
             algorithm.save_to_path(str(folder / ALGORITHM_FOLDER))
             (folder / STATE_FILE).write_bytes(msgspec.json.encode(self._state))
-            export.write_policies(folder, algorithm, self._config, self._plan)
+            snapshots = self._league.save(folder) if self._league else None
+            export.write_policies(folder, algorithm, self._config, self._plan, snapshots)
 
         path = self._run.save_checkpoint(
             self._state.step,

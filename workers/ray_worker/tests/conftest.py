@@ -20,6 +20,8 @@ from ray_worker.runtime import RayWorkerRuntime
 from ray_worker.worker import RayWorker
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Ray reads it on import, and some test modules import Ray before there is a cluster.
+os.environ["RAY_AUTH_MODE"] = "token"
 
 
 @dataclass
