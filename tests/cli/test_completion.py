@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from mosaic.envs import InstalledWorker
+
 
 def completed(mosaic: Any, *words: str) -> list[str]:
     """What is offered for the last word."""
@@ -27,6 +29,21 @@ def test_what_is_completed(mosaic: Any) -> None:
     assert "tabular" in completed(mosaic, "train", "ta")
     assert completed(mosaic, "train", "tabular", "--algorithm", "sa") == ["sarsa"]
     assert completed(mosaic, "train", "tabular", "--algorithm", "sarsa", "--learn") == ["--learning-rate"]
+
+
+def test_what_goes_wrong_is_not_written_into_the_line(no_daemon: Any) -> None:
+    """A worker that cannot describe itself: told when it is used, and not to somebody who pressed Tab."""
+    folder = no_daemon.home / "envs" / "broken"
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "venv" / "bin" / "python").symlink_to("/bin/false")
+    InstalledWorker(
+        name="broken", module="broken", distribution="broken", version="1", folder=folder, source="broken",
+        editable=False, extras=(), installed=0.0, fingerprint="",
+    ).write()  # fmt: skip
+    assert "could not describe itself" in no_daemon("train", "broken", code=1).stderr
+    asked = {"COMP_WORDS": "mosaic train broken --se", "COMP_CWORD": "3", "_MOSAIC_COMPLETE": "bash_complete"}
+    done = type(no_daemon)(no_daemon.home, no_daemon.cwd, asked)(code=None)
+    assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
 def test_bash_asks_the_command_for_completions(mosaic: Any, tmp_path: Path) -> None:

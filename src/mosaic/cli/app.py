@@ -59,6 +59,9 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
+# Shells ask for completions by setting this.
+COMPLETE_VARIABLE = "_MOSAIC_COMPLETE"
+
 HELP = """MOSAIC runs reinforcement-learning libraries side by side: live to watch, impossible to lose.
 
 RUN is a run's name, its id or a unique beginning of it, or `latest`."""
@@ -113,7 +116,7 @@ def group() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; every way to end is an exit code and at most a few lines on stderr."""
     try:
-        code = group.main(list(arguments), prog_name="mosaic", standalone_mode=False)
+        code = group.main(list(arguments), prog_name="mosaic", complete_var=COMPLETE_VARIABLE, standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -141,6 +144,8 @@ def click_message(error: click.ClickException) -> str:
 
 
 def _report(arguments: Sequence[str], message: str, code: int, error: MosaicError | None = None) -> int:
+    if COMPLETE_VARIABLE in os.environ:
+        return code  # a person who pressed Tab does not want to read this in the middle of their line
     if "--json" in arguments:
         answer: dict[str, object] = {"error": message, "exit_code": code}
         if isinstance(error, BadConfig):

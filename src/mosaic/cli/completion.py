@@ -21,10 +21,10 @@ def command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from mosaic.cli.app import group
+    from mosaic.cli.app import COMPLETE_VARIABLE, group
 
     kind = get_completion_class(shell)
     assert kind is not None
     # Not `.source()`: bash's checks its version by running another bash, which costs more than all the rest.
-    made = kind(group, {}, "mosaic", "_MOSAIC_COMPLETE")
+    made = kind(group, {}, "mosaic", COMPLETE_VARIABLE)
     click.echo(made.source_template % made.source_vars())
