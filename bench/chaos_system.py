@@ -25,10 +25,11 @@ from chaos_trial import Violation
 from mosaic.client import Client, DaemonError, MosaicError, NoDaemon, Run
 from mosaic.envs import InstalledWorker
 from mosaic.paths import Home
+from mosaic.shepherd.clearing import kill_leftovers
 from mosaic.shepherd.exit_record import read_exit
 from mosaic.shepherd.launch import shared_memory_folder
 from mosaic.shepherd.lock import is_locked, read_shepherd
-from mosaic.shepherd.processes import kill_all, leftovers
+from mosaic.shepherd.processes import leftovers
 from mosaic.store import RunReader, StoreMissing
 
 WORKERS = Path(__file__).parent / "workers"
@@ -280,6 +281,6 @@ class SystemTrial:
             if info is not None and is_locked(folder):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(info.pid, signal.SIGKILL)
-            kill_all(lambda run_id=path.name: leftovers(run_id), lambda: None)  # type: ignore[misc]
+            kill_leftovers(path.name)
         if self._small_disk:
             subprocess.run(["umount", "--lazy", self._home.root], check=True)

@@ -20,10 +20,11 @@ import msgspec
 
 from mosaic.paths import RunFolder
 from mosaic.shepherd import control
+from mosaic.shepherd.clearing import kill_leftovers
 from mosaic.shepherd.exit_record import ExitRecord, read_exit
 from mosaic.shepherd.launch import Launch, shared_memory_folder, shepherd_command
 from mosaic.shepherd.lock import is_locked, read_shepherd
-from mosaic.shepherd.processes import kill_all, leftovers
+from mosaic.shepherd.processes import leftovers
 from mosaic.shepherd.recovery import bury
 from mosaic.store import RunReader, StoreMissing
 
@@ -92,7 +93,7 @@ class Trial:
                     break
                 start = self._rng.randint(0, record.last_step or 0)  # "the checkpoint" to resume from
         finally:
-            kill_all(lambda: leftovers(self.run_id), lambda: None)
+            kill_leftovers(self.run_id)
         return self.attempts
 
     def _attempt(self, attempt: int, start: int) -> ExitRecord | NeverStarted:

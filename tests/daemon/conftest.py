@@ -20,8 +20,8 @@ import pytest
 from mosaic.client import Client
 from mosaic.envs import InstalledWorker
 from mosaic.paths import Home
+from mosaic.shepherd.clearing import kill_leftovers
 from mosaic.shepherd.lock import is_locked, read_shepherd
-from mosaic.shepherd.processes import kill_all, leftovers
 from mosaic.shepherd.recovery import bury
 
 T = TypeVar("T")
@@ -176,7 +176,7 @@ class Daemon:
             info = read_shepherd(folder)
             if info is not None and is_locked(folder):
                 os.kill(info.pid, signal.SIGKILL)
-            kill_all(lambda run_id=path.name: leftovers(run_id), reap=lambda: None)  # type: ignore[misc]
+            kill_leftovers(path.name)
             bury(folder, grace_s=0.0)
 
 

@@ -17,10 +17,11 @@ import pytest
 
 from mosaic.paths import RunFolder
 from mosaic.shepherd import control
+from mosaic.shepherd.clearing import kill_leftovers
 from mosaic.shepherd.exit_record import ExitRecord, read_exit
 from mosaic.shepherd.launch import Launch, shared_memory_folder, shepherd_command
 from mosaic.shepherd.lock import read_shepherd
-from mosaic.shepherd.processes import kill_all, leftovers, read_process
+from mosaic.shepherd.processes import leftovers, read_process
 from mosaic.shepherd.status import RunStatus, read_status
 from mosaic.store import RunReader, StoreMissing
 
@@ -164,7 +165,7 @@ class Shepherded:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
-        kill_all(lambda: leftovers(self.folder.run_id), lambda: None)
+        kill_leftovers(self.folder.run_id)
 
 
 @pytest.fixture

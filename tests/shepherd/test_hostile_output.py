@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import sys
+import termios
+from pathlib import Path
+
 import pytest
 
 MEMORY_MB = 80
@@ -134,13 +140,20 @@ def test_a_flood_on_stderr_neither_fills_the_disk_nor_starves_telemetry(shepherd
 def test_a_worker_that_never_reads_what_it_is_told(shepherd):
     run = shepherd("say('step', step=1)\ntime.sleep(600)", term_grace_s=1.0)
     run.until_row("step")
-    for _ in range(5):
-        for _ in range(1000):
+    for _ in range(20):
+        for _ in range(300):
             run.send("checkpoint")
-        run.until_state("RUNNING")
+        run.wait_for(lambda: unread(run.folder.control) == 0, "the shepherd to read its commands")
     run.send("cancel")
     record = run.wait()
     assert (record.outcome, record.signal) == ("cancelled", "SIGTERM")
+
+
+def unread(fifo: Path) -> int:
+    descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    waiting = fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0")
+    os.close(descriptor)
+    return int.from_bytes(waiting, sys.byteorder)
 
 
 @pytest.mark.parametrize("attempts", [3])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
 from functools import partial
 
 from mosaic.shepherd.launch import shared_memory_folder
 from mosaic.shepherd.lock import ShepherdInfo
-from mosaic.shepherd.processes import boot_id, kill_all, leftovers, read_process, thaw
+from mosaic.shepherd.processes import Process, boot_id, kill_all, leftovers, read_process, thaw
 
 
 def clear_leftovers(dead: ShepherdInfo, *, grace_s: float) -> int:
@@ -17,16 +18,21 @@ def clear_leftovers(dead: ShepherdInfo, *, grace_s: float) -> int:
 
     For the holder of the run's lock only.
     """
-    find = partial(leftovers, dead.run_id, _session(dead))
+    session = _session(dead)
+    find = partial(leftovers, dead.run_id, session)
     deadline = time.monotonic() + grace_s
     thaw(find)  # a stopped worker hears no SIGTERM
     while find() and time.monotonic() < deadline:
         time.sleep(0.01)
     remaining = find()
-    if remaining:
-        kill_all(find, reap=_nothing)
+    kill_leftovers(dead.run_id, session)
     remove_shared_memory(dead.run_id)
     return len(remaining)
+
+
+def kill_leftovers(run_id: str, session: int | None = None) -> None:
+    find = partial(leftovers, run_id, session)
+    kill_all(find, partial(_not_found, find))
 
 
 def _session(dead: ShepherdInfo) -> int | None:
@@ -50,5 +56,6 @@ def remove_shared_memory(run_id: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _nothing() -> None:
-    """They are no children of ours: init reaps them."""
+def _not_found(find: Callable[[], list[Process]]) -> bool:
+    """They are no children of ours, so looking is all that we can do. Once is not enough: see `freeze`."""
+    return not any(find() for _ in range(3))

@@ -92,11 +92,16 @@ def send_signal(process: Process, number: int) -> bool:
 
 
 def freeze(find: Callable[[], list[Process]]) -> int:
-    """SIGSTOP all that `find` finds, again and again until nothing new turns up. Returns how many."""
+    """SIGSTOP all that `find` finds, again and again until nothing new turns up. Returns how many.
+
+    Twice nothing new: one look at /proc takes a while, and can miss a child whose parent has just gone.
+    """
     stopped: set[Process] = set()
+    quiet = 0
     for _ in range(100):
         fresh = [p for p in find() if p.state != "T" and _identity(p) not in stopped]
-        if not fresh:
+        quiet = 0 if fresh else quiet + 1
+        if quiet == 2:
             break
         for process in fresh:
             send_signal(process, signal.SIGSTOP)
@@ -109,21 +114,23 @@ def thaw(find: Callable[[], list[Process]]) -> None:
         send_signal(process, signal.SIGCONT)
 
 
-def kill_all(find: Callable[[], list[Process]], reap: Callable[[], None], *, limit_s: float = 10.0) -> list[Process]:
-    """SIGKILL all that `find` finds until nothing is left; returns what would not die within the limit.
+def kill_all(
+    find: Callable[[], list[Process]], nobody_left: Callable[[], bool], *, limit_s: float = 10.0
+) -> list[Process]:
+    """SIGKILL all that `find` finds until nobody is left; returns what would not die within the limit.
 
     First everything is stopped, so that nothing can fork away from the kill.
     """
     deadline = time.monotonic() + limit_s
-    while True:
+    while not nobody_left():
         freeze(find)
         alive = find()
+        if time.monotonic() > deadline:
+            return alive
         for process in alive:
             send_signal(process, signal.SIGKILL)
-        reap()
-        if not alive or time.monotonic() > deadline:
-            return alive
         time.sleep(0.002)
+    return []
 
 
 def _identity(process: Process) -> Process:

@@ -42,7 +42,6 @@ _STOP_SHARE = 0.1  # of the grace: how long `stop` on stdin is given before SIGT
 _STOP_AT_MOST_S = 3.0
 _LEFTOVER_WAIT_S = 1.0  # for descendants that end by themselves once the worker is gone
 _LEFTOVER_GRACE_S = 5.0
-_CENSUS_S = 0.05
 _MEMORY_WATCH_S = 0.5
 
 
@@ -180,14 +179,21 @@ class Shepherd:
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._end("told_to_end", "the shepherd was told to end")
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """Wait for all that have ended. True: nobody descends from us any more.
+
+        That is certain, unlike anything read from /proc: whoever loses its parent becomes our child, so without
+        children we have no descendants.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                if self._worker_gone and not self._tree_gone:
+                    self._on_tree_gone()
+                return True
             if pid == 0:
-                return
+                return False
             if self._worker is not None and pid == self._worker.pid:
                 self._status = status
                 self._on_worker_gone()
@@ -202,16 +208,9 @@ class Shepherd:
         wait = _LEFTOVER_WAIT_S if self._cause is None else 0.0
         self._timers.set("leftover_terminate", wait, self._terminate_leftovers)
         self._timers.set("leftover_kill", wait + min(_LEFTOVER_GRACE_S, self._launch.term_grace_s), self._kill_tree)
-        self._timers.set("census", 0.0, self._census)
 
     def _find(self) -> list[processes.Process]:
         return processes.descendants(os.getpid())
-
-    def _census(self) -> None:
-        if self._find():
-            self._timers.set("census", _CENSUS_S, self._census)
-        else:
-            self._on_tree_gone()
 
     def _terminate_leftovers(self) -> None:
         found = self._find()
@@ -226,13 +225,15 @@ class Shepherd:
         self._store.count("unkillable_processes", len(survivors))
         if not self._worker_gone:
             self._on_worker_gone()
-        self._on_tree_gone()
+        if not self._tree_gone:
+            self._on_tree_gone()
 
     def _on_tree_gone(self) -> None:
         self._tree_gone = True
-        for name in ("census", "leftover_terminate", "leftover_kill"):
+        for name in ("leftover_terminate", "leftover_kill"):
             self._timers.cancel(name)
-        self._hear.drain()
+        if self._hearing is not None:
+            self._hearing.drain()
 
     # What the worker says
 
