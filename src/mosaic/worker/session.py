@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from mosaic.worker.worker import Policy, Session
+from mosaic.worker.worker import DrawingSession, Policy, Session
 
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -28,13 +28,20 @@ def _field(request: Mapping[str, Any], name: str) -> Any:
 
 
 def run_interactive(session: Session, requests: BinaryIO, descriptor: int) -> None:
-    """`reset`, `step` and `stop`, until `stop` or the end of the input."""
+    """`reset`, `step` and `stop`, until `stop` or the end of the input. `"render": true` asks for a frame as well."""
+
+    def with_frame(request: Mapping[str, Any], answer: dict[str, Any]) -> Mapping[str, Any]:
+        if not request.get("render"):
+            return answer
+        if not isinstance(session, DrawingSession):
+            raise RequestError("render: the sessions of this worker draw no frames")
+        return {**answer, "frame": session.render()}
 
     def reset(request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"type": "reset", **session.reset(request.get("seed"))}
+        return with_frame(request, {"type": "reset", **session.reset(request.get("seed"))})
 
     def step(request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"type": "step", **session.step(_field(request, "action"))}
+        return with_frame(request, {"type": "step", **session.step(_field(request, "action"))})
 
     try:
         _answer_lines({"reset": reset, "step": step}, requests, descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from mosaic.worker.capabilities import WorkerCapabilities
 from mosaic.worker.description import Algorithm, ConfigFields, describe
@@ -23,6 +23,13 @@ class Session(Protocol):
     def step(self, action: Any) -> Mapping[str, Any]: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class DrawingSession(Session, Protocol):
+    """A session that can also show what it looks like: {"shape": [height, width, 3], "rgb8": base64}."""
+
+    def render(self) -> Mapping[str, Any]: ...
 
 
 class Policy(Protocol):
