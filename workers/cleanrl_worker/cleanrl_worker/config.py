@@ -22,6 +22,14 @@ class CleanRLExtras:
     algo_params: Annotated[dict[str, Any], Meta(description="Hyperparameters: the script's own flags")] = field(
         default_factory=dict
     )
+    policy_path: Annotated[
+        str | None, Meta(description="Checkpoint whose policy plays: its folder or its .cleanrl_model file")
+    ] = None
+    eval_episodes: Annotated[int, Meta(ge=1, description="Episodes of an evaluation, per repeat")] = 10
+    eval_repeats: Annotated[int, Meta(ge=1, description="How often to evaluate, each time with other seeds")] = 1
+    eval_batch_size: Annotated[int, Meta(ge=1, le=1024, description="Environments that are stepped together")] = 8
+    eval_gamma: Annotated[float, Meta(ge=0, le=1, description="Discount of the discounted returns")] = 0.99
+    deterministic: Annotated[bool, Meta(description="Let the policy take its best action instead of a sample")] = True
     checkpoint_path: Annotated[
         str | None, Meta(description="Checkpoint to resume from: its folder or its .cleanrl_model file")
     ] = None

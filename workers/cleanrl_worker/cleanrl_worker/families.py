@@ -9,6 +9,8 @@ from typing import Literal
 # What an algorithm's network takes: flat vectors, Atari-like images, or vectors and MiniGrid's small images alike.
 Observation = Literal["vector", "image", "any"]
 ActionSpace = Literal["discrete", "continuous"]
+# How a script's network turns observations into actions.
+PolicyKind = Literal["actor_critic", "values", "value_distribution", "deterministic_actor", "squashed_actor"]
 
 
 @dataclass(frozen=True)

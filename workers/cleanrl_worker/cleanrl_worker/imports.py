@@ -30,14 +30,15 @@ class _AdaptingLoader(Loader):
 
 
 class ImportAdapters(MetaPathFinder):
-    """Register adapters by module name, then `install()` before those modules are imported."""
+    """Register adapters by module name and `install()`; what is imported already is adapted at once."""
 
     def __init__(self) -> None:
         self._adapters: dict[str, list[Adapter]] = {}
 
     def add(self, module: str, adapt: Adapter) -> None:
         if module in sys.modules:
-            raise RuntimeError(f"{module} is imported already: too late to adapt it")
+            adapt(sys.modules[module])
+            return
         self._adapters.setdefault(module, []).append(adapt)
 
     def install(self) -> None:

@@ -13,7 +13,9 @@ ATARI_WRAPPERS = ("NoopResetEnv", "FireResetEnv", "EpisodicLifeEnv", "MaxAndSkip
 
 
 def install() -> None:
-    """Adapt, in this process, whatever is imported from now on."""
+    """Adapt, in this process and once, what is imported and whatever will be."""
+    if any(isinstance(finder, ImportAdapters) for finder in sys.meta_path):
+        return
     adapters = ImportAdapters()
     adapters.add("gymnasium", adapt_gymnasium)
     adapters.add("gym", adapt_gym)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cleanrl_worker.families import ActionSpace, Observation
+from cleanrl_worker.families import ActionSpace, Observation, PolicyKind
 from cleanrl_worker.scripts import Script, read_script
 
 CLASSIC = ("gymnasium", "minigrid", "babyai")
@@ -17,6 +17,7 @@ class AlgorithmEntry:
     title: str
     family: str
     action_space: ActionSpace
+    policy: PolicyKind
     observation: Observation = "vector"
     env_families: tuple[str, ...] = CLASSIC
     extra: str | None = None
@@ -31,12 +32,12 @@ class AlgorithmEntry:
         return "buffer_size" in self.script.flags
 
 
-def _continuous(module: str, title: str, family: str) -> AlgorithmEntry:
-    return AlgorithmEntry(f"cleanrl.{module}", title, family, "continuous", default_env="Pendulum-v1")
+def _continuous(module: str, title: str, family: str, policy: PolicyKind) -> AlgorithmEntry:
+    return AlgorithmEntry(f"cleanrl.{module}", title, family, "continuous", policy, default_env="Pendulum-v1")
 
 
-def _discrete(module: str, title: str, family: str) -> AlgorithmEntry:
-    return AlgorithmEntry(f"cleanrl.{module}", title, family, "discrete")
+def _discrete(module: str, title: str, family: str, policy: PolicyKind) -> AlgorithmEntry:
+    return AlgorithmEntry(f"cleanrl.{module}", title, family, "discrete", policy)
 
 
 DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
@@ -45,14 +46,21 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
         "PPO (MOSAIC's own: MLP or MiniGrid CNN)",
         "PPO",
         "discrete",
+        "actor_critic",
         observation="any",
     ),
-    "ppo_upstream": _discrete("ppo", "PPO (upstream's script)", "PPO"),
-    "ppo_continuous_action": _continuous("ppo_continuous_action", "PPO, continuous actions", "PPO"),
-    "rpo_continuous_action": _continuous("rpo_continuous_action", "Robust Policy Optimization", "PPO variants"),
-    "dqn": _discrete("dqn", "Deep Q-Network", "Q-learning"),
-    "c51": _discrete("c51", "Categorical DQN (C51)", "Distributional"),
-    "ddpg_continuous_action": _continuous("ddpg_continuous_action", "DDPG", "Continuous control"),
-    "td3_continuous_action": _continuous("td3_continuous_action", "TD3", "Continuous control"),
-    "sac_continuous_action": _continuous("sac_continuous_action", "Soft Actor-Critic", "Continuous control"),
+    "ppo_upstream": _discrete("ppo", "PPO (upstream's script)", "PPO", "actor_critic"),
+    "ppo_continuous_action": _continuous("ppo_continuous_action", "PPO, continuous actions", "PPO", "actor_critic"),
+    "rpo_continuous_action": _continuous(
+        "rpo_continuous_action", "Robust Policy Optimization", "PPO variants", "actor_critic"
+    ),
+    "dqn": _discrete("dqn", "Deep Q-Network", "Q-learning", "values"),
+    "c51": _discrete("c51", "Categorical DQN (C51)", "Distributional", "value_distribution"),
+    "ddpg_continuous_action": _continuous(
+        "ddpg_continuous_action", "DDPG", "Continuous control", "deterministic_actor"
+    ),
+    "td3_continuous_action": _continuous("td3_continuous_action", "TD3", "Continuous control", "deterministic_actor"),
+    "sac_continuous_action": _continuous(
+        "sac_continuous_action", "Soft Actor-Critic", "Continuous control", "squashed_actor"
+    ),
 }

@@ -14,7 +14,7 @@ from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.fastlane import settings_variables
 from cleanrl_worker.job import JOB_VARIABLE, ScriptJob
 from cleanrl_worker.registry import DEFAULT_ALGO_REGISTRY, AlgorithmEntry
-from mosaic.worker import Algorithm, CheckpointError, ConfigError, ConfigFields, Run, Worker, refuse
+from mosaic.worker import Algorithm, CheckpointError, ConfigError, ConfigFields, Policy, Run, Session, Worker, refuse
 from mosaic.worker.checkpoints import verify
 from mosaic.worker.child import run_child
 
@@ -47,20 +47,44 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
 
         entry = DEFAULT_ALGO_REGISTRY[config.algo]
         check_fit(config.env_id, config.algo, entry.observation, entry.action_space)
-        resume_folder(config)
+        needed_checkpoint(config)
 
     def run(self, config: CleanRLWorkerConfig, run: Run) -> Mapping[str, Any]:
-        job = script_job(config)
-        variables = {
-            JOB_VARIABLE: msgspec.json.encode(job).decode(),
-            "PYTHONPATH": with_injected(sys.path),
-            **settings_variables(config.extras),
-        }
-        resume = resume_folder(config)
-        if resume is not None and run.resume_folder is None:
-            variables["MOSAIC_RESUME_FROM"] = str(resume)
-        run.manifest.add("tensorboard", Path(job.tensorboard_dir))
-        return run_child(run, launch_command(), env=variables)
+        mode, checkpoint = config.extras.mode, needed_checkpoint(config)
+        if mode == "interactive":
+            raise ConfigError(refuse("extras.mode", mode, "another mode here: start the worker with --interactive"))
+        if mode == "policy_eval":
+            assert checkpoint is not None
+            # In process; torch is loaded only where it is needed.
+            from cleanrl_worker.evaluation import run_batched_evaluation
+
+            return run_batched_evaluation(config, run, checkpoint)
+        return run_script(config, run, checkpoint)
+
+    def open_session(self, config: CleanRLWorkerConfig) -> Session:
+        from cleanrl_worker.playing import EnvSession
+
+        return EnvSession(config, policy_checkpoint(config))
+
+    def load_policy(self, checkpoint: Path) -> Policy:
+        from cleanrl_worker.playing import ServedPolicy
+
+        return ServedPolicy(checkpoint)
+
+
+def run_script(config: CleanRLWorkerConfig, run: Run, resume: Path | None) -> dict[str, Any]:
+    """Train: in a process of its own."""
+    job = script_job(config)
+    variables = {
+        JOB_VARIABLE: msgspec.json.encode(job).decode(),
+        "PYTHONPATH": with_injected(sys.path),
+        **settings_variables(config.extras),
+    }
+    # What the platform resumes an attempt from is newer than what the config names.
+    if resume is not None and run.resume_folder is None:
+        variables["MOSAIC_RESUME_FROM"] = str(resume)
+    run.manifest.add("tensorboard", Path(job.tensorboard_dir))
+    return run_child(run, launch_command(), env=variables)
 
 
 def launch_command() -> list[str]:
@@ -102,24 +126,36 @@ def script_job(config: CleanRLWorkerConfig) -> ScriptJob:
     )
 
 
-def resume_folder(config: CleanRLWorkerConfig) -> Path | None:
-    """The checkpoint that the config wants to resume from, verified, or None."""
+def needed_checkpoint(config: CleanRLWorkerConfig) -> Path | None:
+    """The checkpoint that the config's mode cannot do without, verified; None where the mode needs none."""
     extras = config.extras
-    if extras.mode != "resume_training":
-        return None
-    if extras.checkpoint_path is None:
-        raise ConfigError(refuse("extras.checkpoint_path", None, "a checkpoint (mode is resume_training)"))
-    folder = checkpoint_folder(extras.checkpoint_path)
+    if extras.mode == "resume_training":
+        return usable_checkpoint(config, "checkpoint_path", extras.checkpoint_path or extras.policy_path)
+    if extras.mode == "policy_eval":
+        return usable_checkpoint(config, "policy_path", extras.policy_path or extras.checkpoint_path)
+    return None
+
+
+def policy_checkpoint(config: CleanRLWorkerConfig) -> Path | None:
+    """The checkpoint whose policy may choose actions in an interactive session, if one is named."""
+    given = config.extras.policy_path
+    return usable_checkpoint(config, "policy_path", given) if given is not None else None
+
+
+def usable_checkpoint(config: CleanRLWorkerConfig, name: str, given: str | None) -> Path:
+    field = f"extras.{name}"
+    if given is None:
+        raise ConfigError(refuse(field, None, f"a checkpoint (mode is {config.extras.mode})"))
+    folder = checkpoint_folder(given)
     try:
         card = verify(folder)
     except CheckpointError as error:
-        raise ConfigError(refuse("extras.checkpoint_path", extras.checkpoint_path, f"a checkpoint ({error})")) from None
+        raise ConfigError(refuse(field, given, f"a checkpoint ({error})")) from None
     wanted = {"worker": CAPABILITIES.worker_type, "algorithm": config.algo, "environment": config.env_id}
-    for name, value in wanted.items():
-        found = getattr(card, name)
+    for part, value in wanted.items():
+        found = getattr(card, part)
         if found != value:
-            allowed = f"a checkpoint of {name} {value!r} (this one is of {found!r})"
-            raise ConfigError(refuse("extras.checkpoint_path", extras.checkpoint_path, allowed))
+            raise ConfigError(refuse(field, given, f"a checkpoint of {part} {value!r} (this one is of {found!r})"))
     return folder
 
 

@@ -11,6 +11,7 @@ import builtins
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,16 @@ _current: list[Session] = []
 def current() -> Session | None:
     """The session of this process, if it runs a script for a worker."""
     return _current[-1] if _current else None
+
+
+@contextmanager
+def acting_as_current(session: Any) -> Iterator[None]:
+    """Let environments be made by `session` for a while, in a process that runs no script."""
+    _current.append(session)
+    try:
+        yield
+    finally:
+        _current.remove(session)
 
 
 class StopScript(BaseException):

@@ -87,6 +87,10 @@ def read_state(folder: Path) -> State:
     return state
 
 
+def read_arrays(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
+    return load_file(folder / "state.safetensors")
+
+
 def weights_file(folder: Path) -> Path:
     found = sorted(folder.glob(f"*{WEIGHTS_SUFFIX}"))
     if len(found) != 1:
@@ -139,7 +143,7 @@ def capture(
 def restore(script: Names, folder: Path) -> State:
     """Put a script that stands at the start of its main loop where the checkpoint was taken."""
     state = read_state(folder)
-    unpacker = Unpacker(load_file(folder / "state.safetensors"))
+    unpacker = Unpacker(read_arrays(folder))
     weights = load_file(weights_file(folder))
     for name, module in _modules(script).items():
         part = {key.removeprefix(f"{name}."): array for key, array in weights.items() if key.startswith(f"{name}.")}

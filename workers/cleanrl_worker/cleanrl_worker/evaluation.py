@@ -1,0 +1,225 @@
+"""`policy_eval`: a checkpoint's policy plays episodes; what comes of it is told with its uncertainty."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+
+from cleanrl_worker import environments, patches
+from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.fastlane import run_settings, watched
+from cleanrl_worker.objects import environments_in
+from cleanrl_worker.packing import Unpacker
+from cleanrl_worker.policies import NetworkPolicy, entry_of
+from cleanrl_worker.session import acting_as_current
+from cleanrl_worker.snapshot import read_arrays, read_state
+from mosaic.files import write_atomic
+from mosaic.worker import CheckpointCard, Command, Run
+from mosaic.worker.checkpoints import verify
+
+BOOTSTRAP_SAMPLES = 10_000
+
+
+class EpisodeRecorder(gymnasium.Wrapper):  # type: ignore[type-arg]
+    """Innermost: true rewards, whatever the script's wrappers make of them."""
+
+    def __init__(self, env: Any, gamma: float) -> None:
+        super().__init__(env)
+        self._gamma = gamma
+        self.finished: list[dict[str, Any]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._return = self._discounted = 0.0
+        self._weight, self._length = 1.0, 0
+
+    def reset(self, **kwargs: Any) -> Any:
+        self._begin()
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> Any:
+        result = self.env.step(action)
+        reward = float(result[1])
+        self._return += reward
+        self._discounted += self._weight * reward
+        self._weight *= self._gamma
+        self._length += 1
+        if result[2] or result[3]:
+            self.finished.append(
+                {"return": self._return, "discounted_return": self._discounted, "length": self._length}
+            )
+            self._begin()
+        return result
+
+
+class EvaluationEnvironments:
+    """Makes environments as the script makes its own, wrappers and all, for a policy to act in."""
+
+    def __init__(self, config: CleanRLWorkerConfig, folder: Path, card: CheckpointCard) -> None:
+        self._config = config
+        self._folder = folder
+        self._card = card
+        self._entry = entry_of(card, folder)
+        self._fastlane = run_settings(config.extras)
+        self.recorders: list[EpisodeRecorder] = []
+        patches.install()
+
+    def make_env(self, env_id: Any, options: Mapping[str, Any]) -> Any:
+        """What gymnasium.make gives while the script's own make_env is at work."""
+        extras, slot = self._config.extras, len(self.recorders)
+        environments.register(env_id)
+        frames = extras.capture_video or self._fastlane.is_on
+        env = environments.plain_make(env_id, **environments.make_options(env_id, options, frames))
+        env = watched(env, self._fastlane, slot)
+        if extras.capture_video and slot == 0:
+            env = gymnasium.wrappers.RecordVideo(env, "videos", lambda episode: True, disable_logger=True)
+        self.recorders.append(EpisodeRecorder(env, extras.eval_gamma))
+        return environments.prepare(self.recorders[-1], self._entry.observation)
+
+    def make(self, count: int) -> gymnasium.vector.SyncVectorEnv:
+        with acting_as_current(self):
+            module = importlib.import_module(self._entry.module)
+            script_arguments = self._card.extra["arguments"]
+            given = {
+                "env_id": self._card.environment,
+                "seed": script_arguments["seed"],
+                "idx": 0,
+                "capture_video": False,
+                "run_name": self._card.algorithm,
+                "gamma": script_arguments.get("gamma", 0.99),
+            }
+            wanted = inspect.signature(module.make_env).parameters
+            thunk = module.make_env(**{name: given[name] for name in wanted})
+            envs = gymnasium.vector.SyncVectorEnv([lambda: _as_gymnasium(thunk())] * count)
+        freeze_normalisation(envs, self._folder)
+        return envs
+
+
+def _as_gymnasium(env: Any) -> Any:
+    if isinstance(env, gymnasium.Env):
+        return env
+    from cleanrl_worker.bridge import ToGymnasium
+
+    return ToGymnasium(env)
+
+
+def freeze_normalisation(envs: Any, folder: Path) -> None:
+    """Observations are normalised as at the end of training, and no further learned from."""
+    state = read_state(folder)
+    saved = [node for node in state.environments if node["class"] == "NormalizeObservation"]
+    if not saved:
+        return
+    fields = saved[0]["fields"]["obs_rms"]["fields"]
+    unpacker = Unpacker(read_arrays(folder))
+    for item in environments_in(envs):
+        if isinstance(item, gymnasium.wrappers.NormalizeObservation):
+            item.obs_rms.mean, item.obs_rms.var = unpacker.unpack(fields["mean"]), unpacker.unpack(fields["var"])
+            item.obs_rms.update = lambda batch: None
+
+
+def run_batched_evaluation(config: CleanRLWorkerConfig, run: Run, folder: Path) -> dict[str, Any]:
+    """Let the policy play: `eval_repeats` times `eval_episodes` episodes, `eval_batch_size` environments at a time."""
+    extras, card = config.extras, verify(folder)
+    maker = EvaluationEnvironments(config, folder, card)
+    policy = NetworkPolicy(card, folder, maker.make(1))
+    seed = config.seed if config.seed is not None else 0
+    episodes: list[dict[str, Any]] = []
+    repeats: list[dict[str, Any]] = []
+    for repeat in range(extras.eval_repeats):
+        run.telemetry.stage(f"repeat {repeat + 1}", index=repeat + 1, total=extras.eval_repeats)
+        played = _play(config, run, maker, policy, seed + 1000 * repeat, episodes)
+        if not played:
+            break
+        repeats.append({"seed": seed + 1000 * repeat, **summarise(played)})
+    summary = {
+        "algorithm": card.algorithm,
+        "environment": card.environment,
+        "checkpoint": str(folder),
+        "checkpoint_step": card.step,
+        "deterministic": extras.deterministic,
+        "gamma": extras.eval_gamma,
+        **summarise(episodes),
+        "repeats": repeats,
+    }
+    document = {**summary, "per_episode": episodes}
+    write_atomic(run.folder / "eval_summary.json", msgspec.json.format(msgspec.json.encode(document)))
+    run.manifest.add("evaluation", Path("eval_summary.json"))
+    if extras.capture_video:
+        run.manifest.add("video", Path("videos"))
+    return summary
+
+
+def _play(
+    config: CleanRLWorkerConfig,
+    run: Run,
+    maker: EvaluationEnvironments,
+    policy: NetworkPolicy,
+    seed: int,
+    episodes: list[dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """One repeat. Every environment plays its own share of episodes, so that short ones do not crowd out the long."""
+    extras = config.extras
+    batch = min(extras.eval_batch_size, extras.eval_episodes)
+    shares = [extras.eval_episodes // batch + (index < extras.eval_episodes % batch) for index in range(batch)]
+    maker.recorders.clear()
+    envs = maker.make(batch)
+    told = [0] * batch
+    steps = sum(episode["length"] for episode in episodes)
+    played: list[dict[str, Any]] = []
+    observations, _ = envs.reset(seed=seed)
+    while len(played) < extras.eval_episodes and run.poll() is not Command.STOP:
+        observations, *_ = envs.step(policy.actions(observations, deterministic=extras.deterministic))
+        for index, recorder in enumerate(maker.recorders):
+            while told[index] < min(len(recorder.finished), shares[index]):
+                episode = {**recorder.finished[told[index]], "env": index}
+                told[index] += 1
+                steps += episode["length"]
+                played.append(episode)
+                episodes.append(episode)
+                extra = {"discounted_return": episode["discounted_return"]}
+                run.telemetry.episode(
+                    steps, len(episodes) - 1, episode["return"], episode["length"], env=index, extra=extra
+                )
+    if played:
+        run.telemetry.metric(steps, {f"eval/{name}": value for name, value in scalars(summarise(played)).items()})
+    envs.close()
+    return played
+
+
+def summarise(episodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean, spread and the mean's 95% confidence interval (bootstrap) of returns, discounted returns and lengths."""
+    summary: dict[str, Any] = {"episodes": len(episodes)}
+    if episodes:
+        for name in ("return", "discounted_return", "length"):
+            summary[name] = describe([episode[name] for episode in episodes])
+    return summary
+
+
+def describe(values: list[float]) -> dict[str, Any]:
+    array = np.asarray(values, dtype=np.float64)
+    draws = np.random.default_rng(0).integers(len(array), size=(BOOTSTRAP_SAMPLES, len(array)))
+    low, high = np.percentile(array[draws].mean(axis=1), [2.5, 97.5])
+    return {
+        "mean": float(array.mean()),
+        "std": float(array.std(ddof=1)) if len(array) > 1 else 0.0,
+        "min": float(array.min()),
+        "max": float(array.max()),
+        "median": float(np.median(array)),
+        "ci95": [float(low), float(high)],
+    }
+
+
+def scalars(summary: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        f"{name}_{key}": item[key]
+        for name, item in summary.items()
+        if isinstance(item, dict)
+        for key in ("mean", "std")
+    }
