@@ -13,11 +13,11 @@ from ray_worker.algo_params import ALGORITHMS
 from ray_worker.callbacks import RunCallbacks
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFacts
-from ray_worker.modules import MaskedPPOModule
+from ray_worker.modules import MaskedAPPOModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
 from ray_worker.observations import Codec
 from ray_worker.policies import AgentMapping, PolicyPlan, PolicySpec, SeatMapping
 from ray_worker.rllib_env import MultiAgentGame, SingleAgentGame
-from ray_worker.schema_source import load_config_class
+from ray_worker.schema_source import REPLAY, REPLAY_PRIORITISED, load_config_class
 from ray_worker.shared_critic import (
     CRITIC,
     ActorsAndCritic,
@@ -30,7 +30,16 @@ from ray_worker.shared_critic import (
 # RLlib knows filters for a few image sizes only; these do for all.
 IMAGE_FILTERS = [[16, 8, 4], [32, 4, 2], [32, 3, 2]]
 GRID_FILTERS = [[32, 3, 1], [32, 3, 2]]
-MASKED_MODULES = {"PPO": MaskedPPOModule}
+MASKED_MODULES: dict[str, type] = {
+    "PPO": MaskedPPOModule,
+    "A2C": MaskedPPOModule,
+    "IMPALA": MaskedPPOModule,
+    "APPO": MaskedAPPOModule,
+    "DQN": MaskedDQNModule,
+    "SAC": MaskedSACModule,
+}
+# RLlib lets iterations of the asynchronous algorithms last 10 seconds, in which nothing is told and nobody obeys.
+ITERATION_S = 2
 
 
 def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyPlan, seed: int) -> AlgorithmConfig:
@@ -45,7 +54,11 @@ def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyP
         # The wrapper keeps to the rules by its own tests; RLlib's check would step it once more at each start.
         disable_env_checking=True,
     )
+    if REPLAY in entry.parameters:
+        parameters[REPLAY] = _replay(built, facts, parameters.get(REPLAY, {}))
     built.training(**parameters)
+    if built.min_time_s_per_iteration:
+        built.reporting(min_time_s_per_iteration=ITERATION_S)
     built.callbacks(RunCallbacks)
     built.debugging(seed=seed, log_level="ERROR")
     # Learning goes on when a runner dies; RLlib starts another one.
@@ -62,6 +75,15 @@ def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyP
         else:
             built.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
     return built
+
+
+def _replay(built: AlgorithmConfig, facts: EnvironmentFacts, given: dict[str, Any]) -> dict[str, Any]:
+    """The buffer's settings with its kind filled in; the kinds for several agents have names of their own."""
+    settings = {**built.replay_buffer_config, **given}
+    kind = settings["type"] if facts.is_single else f"MultiAgent{settings['type']}"
+    if REPLAY_PRIORITISED in kind:
+        return {**settings, "type": kind}
+    return {"type": kind, "capacity": settings["capacity"]}
 
 
 def _add_critic(

@@ -88,8 +88,16 @@ def learner_module(algorithm: Any, name: str) -> Any:
 
 def layers_of(module: Any) -> Iterator[Part]:
     """The way from observation to action through one of RLlib's default networks."""
-    encoder = module.encoder
-    yield from _parts(getattr(encoder, "actor_encoder", None) or encoder.encoder)
+    if hasattr(module, "af"):
+        # DQN: with dueling heads the best action is the one with the greatest advantage.
+        yield from _parts(module.encoder)
+        yield from _parts(module.af)
+        return
+    if hasattr(module, "pi_encoder"):
+        yield from _parts(module.pi_encoder)
+    else:
+        encoder = module.encoder
+        yield from _parts(encoder.actor_encoder if hasattr(encoder, "actor_encoder") else encoder.encoder)
     yield from _parts(module.pi)
     if hasattr(module.pi, "log_std"):
         yield Layer("append"), {"weight": module.pi.log_std}
@@ -127,13 +135,13 @@ def _parts(module: nn.Module) -> Iterator[Part]:
 def action_spec(spec: PolicySpec, module: Any) -> ActionSpec:
     space = spec.action_space
     if isinstance(space, spaces.Discrete):
-        return ActionSpec("categorical", int(space.n))
+        return ActionSpec("values" if hasattr(module, "af") else "categorical", int(space.n))
     assert isinstance(space, spaces.Box)
     # RLlib stretches what is bounded on both sides and made of floats.
     bounded = bool(np.all(space.bounded_below & space.bounded_above)) and np.issubdtype(space.dtype, np.floating)
     low, high = (space.low.reshape(-1), space.high.reshape(-1)) if bounded else ((), ())
     return ActionSpec(
-        "gaussian",
+        "squashed_gaussian" if hasattr(module, "pi_encoder") else "gaussian",
         int(np.prod(space.shape)),
         tuple(int(length) for length in space.shape),
         tuple(float(value) for value in low),

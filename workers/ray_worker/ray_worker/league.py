@@ -158,8 +158,8 @@ class League:
                 rival = actor(member.name, self._weights[member.name])
                 record = evaluator.match((main, rival), self._config.evaluation_games, seed=seed).actor_record(MAIN)
                 member.wins, member.draws, member.losses = record.wins, record.draws, record.losses
-            rival = RandomActor(evaluator.game.action_spaces, seed=seed)
-            record = evaluator.match((main, rival), self._config.evaluation_games, seed=seed).actor_record(MAIN)
+            dice = RandomActor(evaluator.game.action_spaces, seed=seed)
+            record = evaluator.match((main, dice), self._config.evaluation_games, seed=seed).actor_record(MAIN)
             values |= _scores("random", record)
         values |= _scores("first", members[0].record) | _scores("newest", members[-1].record)
         return {**values, "league/size": len(members)}

@@ -6,8 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from ray.rllib.algorithms.appo.torch.default_appo_torch_rl_module import DefaultAPPOTorchRLModule
+from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS
+from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+from ray.rllib.algorithms.sac.sac_learner import (
+    ACTION_LOG_PROBS,
+    ACTION_LOG_PROBS_NEXT,
+    ACTION_PROBS,
+    ACTION_PROBS_NEXT,
+)
+from ray.rllib.algorithms.sac.torch.default_sac_torch_rl_module import DefaultSACTorchRLModule
 from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
 
 from ray_worker.rllib_env import MASK, OBSERVATIONS
 
@@ -61,3 +72,42 @@ class MaskedPolicyGradientModule(MaskedModule):
 
 class MaskedPPOModule(MaskedPolicyGradientModule, DefaultPPOTorchRLModule):
     pass
+
+
+class MaskedAPPOModule(MaskedPolicyGradientModule, DefaultAPPOTorchRLModule):
+    def forward_target(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        mask, inner = split(batch)
+        output = super().forward_target(inner)
+        logits = output[TARGET_NETWORK_ACTION_DIST_INPUTS]
+        return {**output, TARGET_NETWORK_ACTION_DIST_INPUTS: forbid(logits, mask)}
+
+
+class MaskedDQNModule(MaskedModule, DefaultDQNTorchRLModule):
+    """RLlib's own module and learner take minus infinity for what cannot be chosen, also when exploring."""
+
+    def _qf_forward_helper(self, batch: Mapping[str, Any], encoder: Any, head: Any) -> dict[str, Any]:
+        mask, inner = split(batch)
+        output = super()._qf_forward_helper(inner, encoder, head)
+        return {**output, QF_PREDS: forbid(output[QF_PREDS], mask, float("-inf"))}
+
+
+class MaskedSACModule(MaskedModule, DefaultSACTorchRLModule):
+    """For discrete actions; the forbidden ones get no share in the expectation over actions."""
+
+    def _forward_inference(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        mask, inner = split(batch)
+        output = super()._forward_inference(inner)
+        return {**output, Columns.ACTION_DIST_INPUTS: forbid(output[Columns.ACTION_DIST_INPUTS], mask)}
+
+    def _forward_train_discrete(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        mask, inner = split(batch)
+        next_mask, inner = split(inner, Columns.NEXT_OBS)
+        output = dict(super()._forward_train_discrete(inner))
+        for chances, logs, allowed in (
+            (ACTION_PROBS, ACTION_LOG_PROBS, mask),
+            (ACTION_PROBS_NEXT, ACTION_LOG_PROBS_NEXT, next_mask),
+        ):
+            kept = forbid(output[chances], allowed, 0.0)
+            output[chances] = kept / kept.sum(-1, keepdim=True).clamp_min(1e-8)
+            output[logs] = forbid(output[chances].clamp_min(1e-8).log(), allowed, 0.0)
+        return output

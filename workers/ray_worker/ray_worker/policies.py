@@ -17,7 +17,7 @@ from ray_worker.environments import EnvironmentFacts, action_kind
 from ray_worker.observations import Codec
 
 SHARED = "shared"
-CENTRAL_ALGORITHMS = ("PPO",)
+CENTRAL_ALGORITHMS = ("PPO", "A2C")
 # In self-play: the policy that learns, and the frozen ones that it meets.
 MAIN = "main"
 OPPONENT = "opponent"

@@ -72,6 +72,9 @@ POSITIVE_INTEGERS = {"type": "array", "items": {"type": "integer", "minimum": 1}
 CONV_FILTERS = {
     "anyOf": [{"type": "array", "items": {**POSITIVE_INTEGERS, "minItems": 3, "maxItems": 3}}, {"type": "null"}]
 }
+REPLAY = "replay_buffer_config"
+REPLAY_PLAIN = "EpisodeReplayBuffer"
+REPLAY_PRIORITISED = "PrioritizedEpisodeReplayBuffer"
 # The parts of RLlib's default networks that can be served without RLlib.
 MODEL_FIELDS = (
     "fcnet_hiddens",
@@ -97,7 +100,10 @@ def derive(entry: AlgorithmEntry) -> dict[str, Any]:
     config = load_config_class(entry)()
     kinds, texts = _documented(type(config))
     properties = {
-        name: _property(name, kinds[name], getattr(config, name), texts.get(name, "")) for name in entry.parameters
+        name: _replay_schema(config)
+        if name == REPLAY
+        else _property(name, kinds[name], getattr(config, name), texts.get(name, ""))
+        for name in entry.parameters
     }
     properties["model_config"] = _model_schema(entry)
     return {
@@ -188,6 +194,23 @@ def _model_schema(entry: AlgorithmEntry) -> dict[str, Any]:
         "description": "The network: RLlib's DefaultModelConfig.",
         "type": "object",
         "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def _replay_schema(config: Any) -> dict[str, Any]:
+    """The settings of RLlib's episode buffers, with the algorithm's own defaults."""
+    defaults = config.replay_buffer_config
+    share = {"type": "number", "minimum": 0, "maximum": 1}
+    return {
+        "description": "The replay buffer; alpha and beta are of the prioritised one.",
+        "type": "object",
+        "properties": {
+            "type": {"enum": [REPLAY_PLAIN, REPLAY_PRIORITISED], "default": defaults["type"]},
+            "capacity": {"type": "integer", "minimum": 1, "default": defaults["capacity"]},
+            "alpha": {**share, "default": defaults["alpha"]},
+            "beta": {**share, "default": defaults["beta"]},
+        },
         "additionalProperties": False,
     }
 

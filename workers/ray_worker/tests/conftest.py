@@ -97,7 +97,11 @@ SMALL = {
 
 def make_config(**changes: Any) -> RayWorkerConfig:
     """A small config with changes, checked as the command line would."""
-    config = build_config(RayWorkerConfig, RayWorker().describe(), merged(SMALL, changes))
+    hyperparameters = changes.get("training", {}).get("hyperparameters")
+    content = merged(SMALL, changes)
+    if changes.get("training", {}).get("algorithm", "PPO") != "PPO":
+        content["training"]["hyperparameters"] = hyperparameters or {}
+    config = build_config(RayWorkerConfig, RayWorker().describe(), content)
     RayWorker().validate(config)
     return config
 
