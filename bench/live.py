@@ -127,7 +127,7 @@ def main() -> int:
             stop.set()
             publisher.join()
             shutil.rmtree(folder, ignore_errors=True)
-            daemon.api("POST", f"/runs/{run_id}/cancel")
+            daemon.api("DELETE", f"/runs/{run_id}?force=true")
     columns = list(results["one viewer"])
     print(f"{f'publish to client (target p50 {TARGET_MS} ms)':38}" + "".join(f"{column:>20}" for column in columns))
     for name, row in results.items():

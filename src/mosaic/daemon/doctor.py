@@ -24,10 +24,10 @@ from mosaic.daemon.trainer import Trainer
 from mosaic.daemon.ulid import is_ulid
 from mosaic.envs import InstalledWorker
 from mosaic.paths import Home, RunFolder
-from mosaic.shepherd.clearing import remove_shared_memory
+from mosaic.shepherd.clearing import kill_leftovers, remove_shared_memory
 from mosaic.shepherd.launch import SHARED_MEMORY
 from mosaic.shepherd.lock import is_locked, read_shepherd
-from mosaic.shepherd.processes import Process, all_processes, kill_all, leftovers
+from mosaic.shepherd.processes import Process, all_processes, leftovers
 
 SHARED_PREFIX = "mosaic-"
 # Younger folders may be submissions that are just being written.
@@ -276,7 +276,7 @@ def _is_being_installed(home: Home, path: Path) -> bool:
 async def _kill(folder: RunFolder) -> None:
     if is_locked(folder):
         return
-    await asyncio.to_thread(kill_all, partial(leftovers, folder.run_id), _not_ours_to_reap)
+    await asyncio.to_thread(kill_leftovers, folder.run_id)
 
 
 async def _clear_shared_memory(folder: RunFolder) -> None:
@@ -286,7 +286,3 @@ async def _clear_shared_memory(folder: RunFolder) -> None:
 
 async def _remove(path: Path) -> None:
     await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-
-
-def _not_ours_to_reap() -> None:
-    """They are children of init by now."""
