@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from cleanrl_worker.schedule import CurriculumStage, PresetName
 from mosaic.worker.config import read_config_file
 
 Mode = Literal["train", "resume_training", "policy_eval", "interactive"]
@@ -22,6 +23,10 @@ class CleanRLExtras:
     algo_params: Annotated[dict[str, Any], Meta(description="Hyperparameters: the script's own flags")] = field(
         default_factory=dict
     )
+    curriculum_schedule: Annotated[
+        list[CurriculumStage] | PresetName | None,
+        Meta(description="Stages that training goes through, or the name of a preset; turns on curriculum training"),
+    ] = None
     policy_path: Annotated[
         str | None, Meta(description="Checkpoint whose policy plays: its folder or its .cleanrl_model file")
     ] = None

@@ -17,12 +17,12 @@ from mosaic.worker import ConfigError, refuse
 plain_make: Callable[..., Any] = getattr(gymnasium.make, "plain", gymnasium.make)
 
 
-def register(env_id: str) -> None:
+def register(env_id: str, *, field: str = "env_id") -> None:
     """Make the id known to gymnasium, or say which extra is missing."""
     family = family_of(env_id)
     if not family.installed:
         allowed = f"an environment that is installed: {family.name} needs extra {family.extra!r}"
-        raise ConfigError(refuse("env_id", env_id, f"{allowed} (./mosaic worker install cleanrl[{family.extra}])"))
+        raise ConfigError(refuse(field, env_id, f"{allowed} (./mosaic worker install cleanrl[{family.extra}])"))
     if family.module is not None:
         importlib.import_module(family.module)
 
@@ -48,9 +48,9 @@ def _metadata(env_id: str) -> Any:
     return getattr(creator, "metadata", {})
 
 
-def make(env_id: str, observation: Observation, **kwargs: Any) -> Any:
+def make(env_id: str, observation: Observation, *, field: str = "env_id", **kwargs: Any) -> Any:
     """An environment whose observations are what the algorithm can take."""
-    register(env_id)
+    register(env_id, field=field)
     env = plain_make(env_id, **make_options(env_id, kwargs, wants_frames=False))
     return prepare(env, observation)
 
@@ -83,25 +83,40 @@ class AsFloat32(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
         return observation.astype(np.float32)
 
 
-def check_fit(env_id: str, algorithm: str, observation: Observation, action_space: ActionSpace) -> None:
-    """Make the environment once and see whether the algorithm can take its spaces; raises ConfigError."""
+def check_fit(
+    env_id: str, algorithm: str, observation: Observation, action_space: ActionSpace, *, field: str = "env_id"
+) -> tuple[Any, Any]:
+    """Make the environment once and see whether the algorithm can take its spaces; the spaces, or ConfigError."""
     try:
-        env = make(env_id, observation)
+        env = make(env_id, observation, field=field)
     except gymnasium.error.Error as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(refuse("env_id", env_id, f"a registered Gymnasium environment ({reason})")) from None
+        raise ConfigError(refuse(field, env_id, f"a registered Gymnasium environment ({reason})")) from None
     try:
-        _check_spaces(env, env_id, algorithm, observation, action_space)
+        _check_spaces(env, env_id, algorithm, observation, action_space, field)
+        return env.observation_space, env.action_space
     finally:
         env.close()
 
 
-def _check_spaces(env: Any, env_id: str, algorithm: str, observation: Observation, action_space: ActionSpace) -> None:
+def same_spaces(
+    env_id: str, like: str, algorithm: str, observation: Observation, action_space: ActionSpace, *, field: str
+) -> None:
+    """Check that an environment can take the place of another while an algorithm trains."""
+    spaces = check_fit(env_id, algorithm, observation, action_space, field=field)
+    wanted = check_fit(like, algorithm, observation, action_space)
+    if spaces != wanted:
+        raise ConfigError(refuse(field, env_id, f"an environment with the spaces of {like} ({wanted[0]}, {wanted[1]})"))
+
+
+def _check_spaces(
+    env: Any, env_id: str, algorithm: str, observation: Observation, action_space: ActionSpace, field: str
+) -> None:
     wanted = {"discrete": gymnasium.spaces.Discrete, "continuous": gymnasium.spaces.Box}[action_space]
     if not isinstance(env.action_space, wanted):
         allowed = f"an environment with {action_space} actions for {algorithm} (this one has {env.action_space})"
-        raise ConfigError(refuse("env_id", env_id, allowed))
+        raise ConfigError(refuse(field, env_id, allowed))
     space = env.observation_space
     if observation != "image" and not isinstance(space, gymnasium.spaces.Box):
         allowed = f"an environment with vector observations for {algorithm} (this one has {space})"
-        raise ConfigError(refuse("env_id", env_id, allowed))
+        raise ConfigError(refuse(field, env_id, allowed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cleanrl_worker.families import Observation
+from cleanrl_worker.schedule import CurriculumStage
 
 JOB_VARIABLE = "CLEANRL_WORKER_JOB"
 
@@ -23,6 +24,7 @@ class ScriptJob(msgspec.Struct, frozen=True):
     save_replay_buffer: bool = False
     tensorboard_dir: str = "tensorboard"
     render: bool = False
+    curriculum: tuple[CurriculumStage, ...] = ()
 
     @property
     def carried_names(self) -> frozenset[str]:

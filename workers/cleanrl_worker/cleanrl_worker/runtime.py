@@ -14,6 +14,7 @@ from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.fastlane import settings_variables
 from cleanrl_worker.job import JOB_VARIABLE, ScriptJob
 from cleanrl_worker.registry import DEFAULT_ALGO_REGISTRY, AlgorithmEntry
+from cleanrl_worker.schedule import resolve
 from mosaic.worker import Algorithm, CheckpointError, ConfigError, ConfigFields, Policy, Run, Session, Worker, refuse
 from mosaic.worker.checkpoints import verify
 from mosaic.worker.child import run_child
@@ -47,6 +48,7 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
 
         entry = DEFAULT_ALGO_REGISTRY[config.algo]
         check_fit(config.env_id, config.algo, entry.observation, entry.action_space)
+        check_schedule(config, entry)
         needed_checkpoint(config)
 
     def run(self, config: CleanRLWorkerConfig, run: Run) -> Mapping[str, Any]:
@@ -59,6 +61,8 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
             from cleanrl_worker.evaluation import run_batched_evaluation
 
             return run_batched_evaluation(config, run, checkpoint)
+        if config.extras.curriculum_schedule:
+            return run_curriculum_training(config, run, checkpoint)
         return run_script(config, run, checkpoint)
 
     def open_session(self, config: CleanRLWorkerConfig) -> Session:
@@ -85,6 +89,32 @@ def run_script(config: CleanRLWorkerConfig, run: Run, resume: Path | None) -> di
         variables["MOSAIC_RESUME_FROM"] = str(resume)
     run.manifest.add("tensorboard", Path(job.tensorboard_dir))
     return run_child(run, launch_command(), env=variables)
+
+
+def run_curriculum_training(config: CleanRLWorkerConfig, run: Run, resume: Path | None) -> dict[str, Any]:
+    """Train through the stages of a schedule: all of it happens below the script, in its environments."""
+    summary = run_script(config, run, resume)
+    return {**summary, "stages": len(resolve(config.extras.curriculum_schedule))}
+
+
+def check_schedule(config: CleanRLWorkerConfig, entry: AlgorithmEntry) -> None:
+    """Every stage must be an environment that the algorithm can take, with the spaces of all the others."""
+    from cleanrl_worker.environments import same_spaces
+
+    field, stages = "extras.curriculum_schedule", resolve(config.extras.curriculum_schedule)
+    if not stages:
+        if config.extras.curriculum_schedule is not None:
+            raise ConfigError(refuse(field, [], "at least one stage"))
+        return
+    if config.env_id not in (stage.env_id for stage in stages):
+        allowed = "an environment of the schedule: " + ", ".join(stage.env_id for stage in stages)
+        raise ConfigError(refuse("env_id", config.env_id, allowed))
+    for index, stage in enumerate(stages):
+        if not stage.is_valid:
+            allowed = "steps>=N, episodes>=N or episode_return>=X, joined by |"
+            raise ConfigError(refuse(f"{field}[{index}].condition", stage.condition, allowed))
+        where = f"{field}[{index}].env_id"
+        same_spaces(stage.env_id, config.env_id, config.algo, entry.observation, entry.action_space, field=where)
 
 
 def launch_command() -> list[str]:
@@ -123,6 +153,7 @@ def script_job(config: CleanRLWorkerConfig) -> ScriptJob:
         save_replay_buffer=extras.save_replay_buffer,
         tensorboard_dir=extras.tensorboard_dir,
         render=extras.capture_video,
+        curriculum=resolve(extras.curriculum_schedule),
     )
 
 
@@ -154,7 +185,8 @@ def usable_checkpoint(config: CleanRLWorkerConfig, name: str, given: str | None)
     wanted = {"worker": CAPABILITIES.worker_type, "algorithm": config.algo, "environment": config.env_id}
     for part, value in wanted.items():
         found = getattr(card, part)
-        if found != value:
+        # What went through a curriculum may be asked about any environment of it.
+        if found != value and not (part == "environment" and value in card.extra.get("curriculum", ())):
             raise ConfigError(refuse(field, given, f"a checkpoint of {part} {value!r} (this one is of {found!r})"))
     return folder
 

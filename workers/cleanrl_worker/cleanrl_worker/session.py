@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from cleanrl_worker.fastlane import PREFIX, watched
 from cleanrl_worker.job import ScriptJob
+from cleanrl_worker.schedule import CurriculumStage
 from cleanrl_worker.telemetry import EpisodeWatch, ScriptTelemetry
 from mosaic.fastlane import Settings
 from mosaic.worker import Command, Run
 
 if TYPE_CHECKING:
     from cleanrl_worker.snapshot import Snapshot
+    from cleanrl_worker.wrappers.curriculum import Curriculum
 
 # How long a stop waits for the end of a round before it interrupts one (the platform's grace is 30 s).
 STOP_PATIENCE_S = 8.0
@@ -60,6 +62,7 @@ class Session:
         self.script: dict[str, Any] = {}
         self.stopped = False
         self._environments = 0
+        self._curriculum: Curriculum | None = None
         self._fastlane = Settings.from_environment(PREFIX)
         self._rounds = 0
         self._round_step = 0
@@ -85,10 +88,29 @@ class Session:
 
         environments.register(env_id)
         wants_frames = self.job.render or self._fastlane.is_on
-        env = environments.plain_make(env_id, **environments.make_options(env_id, options, wants_frames))
+
+        def make(name: str) -> Any:
+            return environments.plain_make(name, **environments.make_options(name, options, wants_frames))
+
+        env = self._curriculum_env(make) if self.job.curriculum else make(env_id)
         slot, self._environments = self._environments, self._environments + 1
         env = EpisodeWatch(watched(env, self._fastlane, slot), self, slot)
         return environments.prepare(env, self.job.observation)
+
+    def _curriculum_env(self, make: Callable[[str], Any]) -> Any:
+        from cleanrl_worker.wrappers.curriculum import Curriculum, CurriculumEnvironment
+
+        if self._curriculum is None:
+            self._curriculum = Curriculum(self.job.curriculum, self._stage_begins)
+            if self.run.resume_folder is not None:
+                from cleanrl_worker.snapshot import read_state
+
+                self._curriculum.restore(read_state(self.run.resume_folder).curriculum)
+        return CurriculumEnvironment(self._curriculum, make)
+
+    def _stage_begins(self, index: int, stage: CurriculumStage) -> None:
+        self.telemetry.flush()
+        self.run.telemetry.stage(stage.env_id, index=index + 1, total=len(self.job.curriculum), step=self.step)
 
     @property
     def step(self) -> int:
@@ -173,6 +195,7 @@ class Session:
             self._rounds,
             with_environments=with_environments,
             with_replay=self.job.save_replay_buffer,
+            curriculum=self._curriculum.state() if self._curriculum is not None else {},
         )
         self._save_wanted = False
         self._saved_step = snapshot.state.step
@@ -188,6 +211,10 @@ class Session:
             seed=self.job.seed,
             observation_space=str(envs.single_observation_space),
             action_space=str(envs.single_action_space),
-            extra={"arguments": vars(self.script["args"]), "exact": snapshot.state.exact},
+            extra={
+                "arguments": vars(self.script["args"]),
+                "exact": snapshot.state.exact,
+                "curriculum": [stage.env_id for stage in self.job.curriculum],
+            },
             keep=self.job.keep_checkpoints or None,
         )

@@ -58,6 +58,7 @@ class State(msgspec.Struct):
     statistics: dict[str, Node]
     environments: list[Node]
     random: dict[str, Node]
+    curriculum: dict[str, Any] = {}
 
 
 @dataclass
@@ -99,7 +100,13 @@ def weights_file(folder: Path) -> Path:
 
 
 def capture(
-    script: Names, carried: frozenset[str], rounds: int, *, with_environments: bool, with_replay: bool
+    script: Names,
+    carried: frozenset[str],
+    rounds: int,
+    *,
+    with_environments: bool,
+    with_replay: bool,
+    curriculum: dict[str, Any],
 ) -> Snapshot:
     """Take a copy of all that a script knows. `carried`: the names that its main loop hands from round to round."""
     packer = Packer()
@@ -135,6 +142,7 @@ def capture(
             "numpy": packer.pack(np.random.get_state(legacy=False)),
             "torch": packer.pack(torch.get_rng_state()),
         },
+        curriculum=curriculum,
     )
     replay = _capture_replay(script["rb"]) if with_replay and "rb" in script else None
     return Snapshot(state, weights, packer.arrays, replay)
