@@ -93,6 +93,10 @@ def test_a_dead_shepherd_is_told_as_lost_and_its_processes_are_ended(daemon: Any
     daemon.kill()
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not is_locked(daemon.home.run(run)), "the shepherd to end")
+    # A daemon that is told to stop meanwhile does not wait for it.
+    daemon.environment["MOSAIC_ORPHAN_GRACE_S"] = "300"
+    daemon.start()
+    daemon.stop()
     daemon.environment["MOSAIC_ORPHAN_GRACE_S"] = "0.2"
     daemon.start()
     view = daemon.wait_ended(run)

@@ -53,5 +53,5 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads that still bury or install something need not be waited for: the next daemon does it again.
+    # Without waiting for threads, see `server.run`.
     os._exit(code)

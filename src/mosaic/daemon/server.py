@@ -48,8 +48,10 @@ class Server(uvicorn.Server):
 
 def run(home: Home, port: int | None) -> None:
     """For the holder of the home's lock."""
+    # Not asyncio.run, which would wait for threads that bury or install something: the next daemon does it again.
+    loop = asyncio.new_event_loop()
     try:
-        asyncio.run(_serve(home, port))
+        loop.run_until_complete(_serve(home, port))
     finally:
         home.daemon_info.unlink(missing_ok=True)
 
