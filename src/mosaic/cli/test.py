@@ -10,9 +10,11 @@ from pathlib import Path
 
 import click
 
+from mosaic.envs import EnvsError, WorkerEnvs
 from mosaic.envs.core import CoreEnv, say
-from mosaic.envs.errors import EnvsError
-from mosaic.paths import CHECKOUT
+from mosaic.paths import CHECKOUT, Home
+
+TEST_EXTRA = "test"
 
 CHECKS = {
     "ruff check": ["ruff", "check"],
@@ -26,7 +28,8 @@ CHECKS = {
 def command(pytest_arguments: tuple[str, ...]) -> int:
     """Install what the tests need, then run ruff, mypy and all tests.
 
-    PYTEST_ARGUMENTS go to pytest: `mosaic test -x -k launcher tests/setup`.
+    PYTEST_ARGUMENTS go to pytest: `mosaic test -x -k launcher tests/setup`. Without any, the tests of the workers that
+    have an environment of their own run too, each in there.
     """
     prepare()
     # Everything runs, also after a failure: one look shows all that is wrong.
@@ -34,6 +37,8 @@ def command(pytest_arguments: tuple[str, ...]) -> int:
     processes = ["-n", "auto", "--maxprocesses", "8", "--dist", "worksteal"]
     if not passes("pytest", [sys.executable, "-m", "pytest", *processes, *pytest_arguments]):
         failed.append("pytest")
+    if not pytest_arguments:
+        failed += [name for name in workers_with_tests() if not worker_passes(name)]
     if failed:
         say(f"failed: {', '.join(failed)}")
         return 1
@@ -47,12 +52,32 @@ def prepare() -> None:
         raise click.ClickException(f"installing what the tests need failed: {error}") from error
 
 
-def passes(name: str, argv: list[str]) -> bool:
+def workers_with_tests() -> list[str]:
+    """The workers that bring their own test tools: those with an extra `test`."""
+    return [worker.name for worker in _envs().available() if TEST_EXTRA in worker.extras]
+
+
+def worker_passes(name: str) -> bool:
+    """Run a worker's quick tests with its own Python."""
+    try:
+        worker = _envs().install(name, extras=[TEST_EXTRA], report=say)
+    except EnvsError as error:
+        say(str(error))
+        return False
+    argv = [str(worker.python), "-m", "pytest", "-m", "not slow"]
+    return passes(f"tests of worker {name}", argv, cwd=Path(worker.source))
+
+
+def _envs() -> WorkerEnvs:
+    return WorkerEnvs(Home.from_environment())
+
+
+def passes(name: str, argv: list[str], *, cwd: Path = CHECKOUT) -> bool:
     say(name)
     started = time.monotonic()
     bin_folder = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     environment.setdefault("OMP_NUM_THREADS", "1")
-    code = subprocess.run(argv, cwd=CHECKOUT, env=environment).returncode
+    code = subprocess.run(argv, cwd=cwd, env=environment).returncode
     say(f"{name}: {'passed' if code == 0 else f'failed (exit code {code})'} in {time.monotonic() - started:.1f} s")
     return code == 0

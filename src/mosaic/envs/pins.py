@@ -21,6 +21,7 @@ from mosaic.envs.tools import Tools
 from mosaic.paths import CHECKOUT
 
 _OLDEST_PYTHON = "3.11"
+_CUDA = re.compile(r"^(nvidia|cuda|triton)(-\S+)?==.*\n", re.MULTILINE)
 
 
 def lock_core(tools: Tools, options: Sequence[str]) -> None:
@@ -44,13 +45,18 @@ def lock_worker(tools: Tools, worker: WorkerProject, options: Sequence[str]) -> 
             named = f"{worker.distribution}[{extra}]" if extra else worker.distribution
             wanted.write_text(f"-e {CHECKOUT.as_uri()}\n-e {named} @ {worker.folder.as_uri()}\n")
             _compile(tools, lock, python, [wanted, *constraints, *hidden, *options])
+        if extra:  # what the extra adds; the rest is in the worker's own lock
+            base = set((worker.folder / LOCK).read_text().splitlines())
+            lock.write_text("".join(f"{line}\n" for line in lock.read_text().splitlines() if line not in base))
 
 
 def _compile(tools: Tools, lock: Path, python: str, arguments: Sequence[str | Path]) -> None:
     how = ["--universal", "--python-version", python, "--no-header", "--no-annotate", "--quiet"]
     tools.uv(["pip", "compile", *how, "-o", lock, *arguments], lambda line: None)
-    # `torch==2.13.0+cpu` is what this machine has; the lock says `torch==2.13.0`, and each machine takes its own build.
-    lock.write_text(re.sub(r"^(\S+==[^\s+]+)\+\S+", r"\1", lock.read_text(), flags=re.MULTILINE))
+    # `torch==2.13.0+cpu` is what this machine has; the lock says `torch==2.13.0`, and each machine takes its own build,
+    # with what that build needs of CUDA: pinned, it would be gigabytes for those who have no GPU.
+    pins = re.sub(r"^(\S+==[^\s+]+)\+\S+", r"\1", lock.read_text(), flags=re.MULTILINE)
+    lock.write_text(_CUDA.sub("", pins))
     say(f"wrote {lock.relative_to(Path.cwd()) if lock.is_relative_to(Path.cwd()) else lock}")
 
 
