@@ -1,0 +1,110 @@
+"""Each correction corrects something: without it, what upstream does is seen to be wrong."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import make_config
+from xuance_worker import building, corrections, vector
+from xuance_worker.plan import make_plan
+
+QMIX = {"algorithm": "qmix", "parallels": 3, "hyperparameters": {"buffer_size": 300}, "max_steps": 7}
+
+
+def collect(monkeypatch: pytest.MonkeyPatch, without: str | None, **values: Any) -> Any:
+    """An agent after two short trainings, one of the corrections left out."""
+    if without is not None:
+        monkeypatch.setattr(corrections, without, lambda *_: None)
+    config = make_config(**values)
+    plan = make_plan(config)
+    building.prepare_xuance()
+    agent = building.build_agent(config, plan, vector.make_vector(config, plan))
+    agent.log_infos = lambda *_: None
+    for _ in range(2):
+        agent.train(10)
+    agent.train_envs.close()
+    return agent
+
+
+def stored_twice(agent: Any) -> list[int]:
+    """Transitions whose observation before the step is the one after it."""
+    data, agents = agent.memory.data, agent.agent_keys
+    return [
+        step
+        for step in range(20)
+        if all(np.array_equal(data["obs"][a][0, step], data["obs_next"][a][0, step]) for a in agents)
+    ]
+
+
+def test_first_transition_of_each_training_is_stored_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stored_twice(collect(monkeypatch, None, **QMIX)) == []
+
+
+def test_upstream_stores_the_first_transition_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stored_twice(collect(monkeypatch, "keep_first_transition", **QMIX)) == [0, 10]
+
+
+def test_first_transition_of_a_single_agent_is_stored_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"algorithm": "dqn", "env_family": "gymnasium", "env_id": "CartPole-v1", "parallels": 2}
+    same = []
+    for without in (None, "keep_first_transition"):
+        memory = collect(monkeypatch, without, **given).memory
+        before, after = memory.observations[0, :20], memory.next_observations[0, :20]
+        same.append([step for step in range(20) if np.array_equal(before[step], after[step])])
+    assert same == [[], [0, 10]]
+
+
+def misplaced_states(agent: Any) -> int:
+    """States stored that are not what that environment's agents saw together."""
+    data = agent.memory.data
+    joint = np.concatenate([data["obs"][name] for name in agent.agent_keys], axis=-1)
+    return int((~np.isclose(data["state"], joint, atol=1e-5).all(-1))[:, :20].sum())
+
+
+def test_each_environment_keeps_its_own_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert misplaced_states(collect(monkeypatch, None, **QMIX)) == 0
+
+
+def test_upstream_overwrites_all_states_at_the_end_of_an_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert misplaced_states(collect(monkeypatch, "keep_states_apart", **QMIX)) > 0
+
+
+COMA = {"algorithm": "coma", "parallels": 2, "hyperparameters": {"buffer_size": 40, "n_epochs": 1}}
+
+
+def test_coma_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert collect(monkeypatch, None, **COMA).learner.iterations > 0
+
+
+def test_upstream_cannot_build_coma(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xuance.torch.learners import IAC_Learner
+
+    with monkeypatch.context() as patched:
+        patched.setattr(IAC_Learner, "__init__", corrections.uncorrected(IAC_Learner.__init__))
+        with pytest.raises(TypeError, match="delta"):
+            collect(patched, "allow_missing_huber_delta", **COMA)
+
+
+def test_unverified_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corrections, "version", lambda name: "1.5.0")
+    with pytest.raises(corrections.UnverifiedRelease, match=r"got release 1\.5\.0, allowed: 1\.4\.4"):
+        corrections.require_verified_release()
+
+
+def test_correction_is_put_in_once() -> None:
+    from xuance.torch.learners import IAC_Learner
+
+    building.prepare_xuance()
+    once = IAC_Learner.__init__
+    building.prepare_xuance()
+    assert IAC_Learner.__init__ is once
+
+
+def test_on_policy_agents_are_left_alone() -> None:
+    agent = SimpleNamespace(on_policy=True, store_experience=print)
+    corrections.keep_states_apart(agent)
+    assert agent.store_experience is print

@@ -1,0 +1,164 @@
+"""What a run tells, what its checkpoints can do afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import Train, make_config
+
+SPREAD: dict[str, Any] = {"parallels": 2, "total_timesteps": 400, "report_every": 100}
+SMALL_REPLAY = {"buffer_size": 600, "start_training": 100, "training_frequency": 10}
+EPSILON = "exploration/epsilon"
+
+
+def test_what_is_told_of_a_team(train: Train) -> None:
+    told = train(make_config(hyperparameters={"buffer_size": 100}, tensorboard=True, **SPREAD))
+    assert list(told.metrics) == [100, 200, 300, 400]
+    values = told.metrics[400]
+    assert values["episode_len_mean"] == 25
+    assert {f"agent/agent_{number}/episode_return_mean" for number in range(3)} <= values.keys()
+    assert values["throughput/env_steps_per_s"] > 0
+    assert any("actor_loss" in name for name in told.learner_names())
+    assert any("learning_rate" in name for name in told.learner_names())
+    assert len(told.episodes) == 400 // 25
+    episode = told.episodes[-1]
+    assert episode["episode_return"] == pytest.approx(np.mean(list(episode["extra"]["agents"].values())))
+    assert list((told.folder / "tensorboard").glob("events.*"))
+
+
+def test_epsilon_falls_within_half_of_the_budget(train: Train) -> None:
+    told = train(make_config(algorithm="vdn", hyperparameters=SMALL_REPLAY, **SPREAD))
+    falling = [values[EPSILON] for values in told.metrics.values()]
+    assert falling == sorted(falling, reverse=True)
+    assert falling[0] > 0.5
+    assert falling[-1] == pytest.approx(0.05, abs=0.01)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "vdn": {"hyperparameters": SMALL_REPLAY},
+    "iql": {"hyperparameters": SMALL_REPLAY},
+    "owqmix": {"hyperparameters": SMALL_REPLAY},
+    "iddpg": {"hyperparameters": SMALL_REPLAY},
+    "isac": {"hyperparameters": SMALL_REPLAY},
+    "matd3": {"hyperparameters": SMALL_REPLAY},
+    "itd3": {"hyperparameters": SMALL_REPLAY},
+    "ddqn": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"start_training": 100}},
+    "dueldqn": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"start_training": 100}},
+    "a2c": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"horizon_size": 64}},
+    "ddpg": {"env_family": "gymnasium", "env_id": "Pendulum-v1", "hyperparameters": {"start_training": 100}},
+    "td3": {"env_family": "gymnasium", "env_id": "Pendulum-v1", "hyperparameters": {"start_training": 100}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", OTHERS)
+def test_every_other_algorithm_learns_saves_and_is_evaluated(train: Train, algorithm: str) -> None:
+    given = {**SPREAD, **OTHERS[algorithm]}
+    told = train(make_config(algorithm=algorithm, **given))
+    assert told.learner_names()
+    evaluated = evaluate(train, told.last_checkpoint, algorithm=algorithm, **given)
+    assert evaluated.summary["episodes"] == 2
+
+
+UNLIKE: dict[str, dict[str, Any]] = {
+    "mappo": {"hyperparameters": {"buffer_size": 100}},
+    "ippo": {"hyperparameters": {"buffer_size": 100, "n_epochs": 1}},
+    "qmix": {"hyperparameters": SMALL_REPLAY},
+    "vdn": {"hyperparameters": SMALL_REPLAY},
+    "iql": {"hyperparameters": SMALL_REPLAY},
+    "coma": {"hyperparameters": {"buffer_size": 100, "n_epochs": 1}},
+    "maddpg": {"hyperparameters": SMALL_REPLAY},
+    "masac": {"hyperparameters": SMALL_REPLAY},
+    "iddpg": {"hyperparameters": SMALL_REPLAY},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", UNLIKE)
+def test_agents_with_unlike_spaces(train: Train, algorithm: str) -> None:
+    given = {**SPREAD, "env_id": "simple_adversary_v3", **UNLIKE[algorithm]}
+    told = train(make_config(algorithm=algorithm, **given))
+    assert told.learner_names()
+    assert evaluate(train, told.last_checkpoint, algorithm=algorithm, **given).summary["episodes"] == 2
+
+
+def evaluate(train: Train, checkpoint: Path, **given: Any) -> Any:
+    return train(make_config(**{**given, "mode": "evaluate", "checkpoint": str(checkpoint), "episodes": 2}))
+
+
+def test_evaluation_repeats_itself_and_learns_nothing(train: Train) -> None:
+    given = {**SPREAD, "algorithm": "mappo", "hyperparameters": {"buffer_size": 100}}
+    checkpoint = train(make_config(**given)).last_checkpoint
+    first, second = (evaluate(train, checkpoint, **given) for _ in range(2))
+    assert first.summary["returns"] == second.summary["returns"]
+    assert len(first.episodes) == 2
+    assert not first.checkpoints
+    assert not first.learner_names()
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
+def test_served_policy_answers_for_one_and_for_all(train: Train, algorithm: str) -> None:
+    from xuance_worker.policy import TrainedPolicy
+
+    given = {"buffer_size": 100} if algorithm == "mappo" else SMALL_REPLAY
+    told = train(
+        make_config(algorithm=algorithm, env_kwargs={"continuous_actions": False}, hyperparameters=given, **SPREAD)
+    )
+    policy = TrainedPolicy(told.last_checkpoint)
+    random = np.random.default_rng(1)
+    seen = {f"agent_{number}": random.normal(size=18).tolist() for number in range(3)}
+    together = policy.select_action(seen, {})
+    assert together == {agent: policy.select_action(seen[agent], {"agent": agent}) for agent in seen}
+    assert all(action in range(5) for action in together.values())
+    with pytest.raises(ValueError, match="got 3 numbers, allowed: 18"):
+        policy.select_action([1, 2, 3], {"agent": "agent_0"})
+    with pytest.raises(ValueError, match="agent_0, agent_1, agent_2"):
+        policy.select_action([0.0] * 18, {})
+
+
+def test_masks_are_kept_to(train: Train) -> None:
+    from xuance_worker.policy import TrainedPolicy
+
+    given = {"env_family": "classic", "env_id": "tictactoe_v3", "algorithm": "iql", "hyperparameters": SMALL_REPLAY}
+    told = train(make_config(**given, **SPREAD))
+    assert {tuple(sorted(episode["extra"]["agents"].values())) for episode in told.episodes} <= {(-1, 1), (0, 0)}
+    policy = TrainedPolicy(told.last_checkpoint)
+    board = np.zeros((3, 3, 2), int).tolist()
+    for allowed in range(9):
+        mask = [int(field == allowed) for field in range(9)]
+        assert policy.select_action(board, {"agent": "player_2", "action_mask": mask}) == allowed
+
+
+def test_curriculum_swaps_environments_and_keeps_what_was_learned(train: Train) -> None:
+    stages = [{"steps": 200, "env_kwargs": {"max_cycles": 10}}, {"steps": 200, "env_kwargs": {"max_cycles": 20}}]
+    config = make_config(curriculum=stages, hyperparameters={"buffer_size": 100}, **SPREAD)
+    told = train(config)
+    assert told.stages == [("simple_spread_v3", 0), ("simple_spread_v3", 200)]
+    lengths = {episode["length"] for episode in told.episodes if episode["step"] <= 200}
+    assert (lengths, {episode["length"] for episode in told.episodes if episode["step"] > 200}) == ({10}, {20})
+    resumed = train(config, resume=train(config, stop_at=300).last_checkpoint)
+    assert resumed.stages[0][0] == "simple_spread_v3"
+    assert resumed.checkpoints[-1][0] == 400
+
+
+def test_frames_are_shown(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mosaic.fastlane import FastLaneReader, discover
+    from mosaic.fastlane.writer import FastLaneWriter
+
+    published = []
+    publish = FastLaneWriter.publish
+
+    def kept(self: FastLaneWriter, *args: Any, **kwargs: Any) -> Any:
+        published.append(discover(tmp_path / "lane"))
+        return publish(self, *args, **kwargs)
+
+    monkeypatch.setattr(FastLaneWriter, "publish", kept)
+    monkeypatch.setenv("MOSAIC_FASTLANE_DIR", str(tmp_path / "lane"))
+    extras = {"fastlane_video_mode": "grid", "fastlane_interval_ms": 0, "fastlane_budget": 1}
+    train(make_config(hyperparameters={"buffer_size": 100}, extras=extras, **SPREAD))
+    assert FastLaneReader
+    assert published

@@ -1,0 +1,76 @@
+"""XuanCe's agent for a plan. The only place that imports XuanCe's algorithms."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from types import ModuleType
+from typing import Any
+
+import torch
+from xuance.torch.agents import REGISTRY_Agents
+from xuance.torch.agents.base import agent as solo_base
+from xuance.torch.agents.base import agents_marl as team_base
+
+from xuance_worker import corrections, vector
+from xuance_worker.config import XuanCeWorkerConfig
+from xuance_worker.plan import Plan
+
+
+class _NoWriter:
+    """In the place of TensorBoard's writer, which XuanCe always makes: what is logged goes to our own reporter."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def prepare_xuance() -> None:
+    """Once in a process, before an agent is built."""
+    corrections.require_verified_release()
+    corrections.allow_missing_huber_delta()
+    for module in (solo_base, team_base):
+        _leave_no_files(module)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+
+
+def _leave_no_files(module: ModuleType) -> None:
+    for name, replacement in (("SummaryWriter", _NoWriter), ("create_directory", lambda path: None)):
+        if not hasattr(module, name):
+            raise AttributeError(f"{module.__name__} has no {name} any more: nothing to replace")
+        setattr(module, name, replacement)
+
+
+def settings_of(config: XuanCeWorkerConfig, plan: Plan) -> Namespace:
+    """The settings as XuanCe's agents take them."""
+    ours = {
+        "agent": plan.entry.agent,
+        "env_name": config.env_family,
+        "env_id": config.env_id,
+        "env_seed": config.seed,
+        "continuous_action": plan.kind == "box",
+        "use_parameter_sharing": plan.sharing,
+        "use_actions_mask": plan.masked,
+        "use_rnn": False,
+        "seed": config.seed,
+        "parallels": config.parallels,
+        "running_steps": config.total_timesteps,  # the learning-rate schedule ends with the budget
+        "device": config.device,
+        "distributed_training": False,
+        "logger": "tensorboard",
+        "render": False,
+        "log_dir": "",
+        "model_dir": "",
+    }
+    return Namespace(**{**plan.settings, **ours})
+
+
+def build_agent(config: XuanCeWorkerConfig, plan: Plan, envs: Any) -> Any:
+    agent = REGISTRY_Agents[plan.entry.agent](settings_of(config, plan), envs)
+    if plan.entry.is_multi_agent:
+        corrections.keep_states_apart(agent)
+    if not vector.is_started(envs):
+        envs.reset()
+    return agent

@@ -1,0 +1,173 @@
+"""Whether an algorithm and an environment fit together: all that a schema cannot say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium import spaces
+
+from mosaic.worker import ConfigError, refuse
+from xuance_worker.algorithm_registry import ENTRIES, Entry, Kind, defaults
+from xuance_worker.config import XuanCeWorkerConfig
+from xuance_worker.environments import Game, make_game
+
+LEARNING_RATES = ("learning_rate", "learning_rate_actor", "learning_rate_critic")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How this algorithm will be run on this environment."""
+
+    entry: Entry
+    kind: Kind
+    agents: tuple[str, ...]
+    observation_spaces: Mapping[str, spaces.Box]
+    action_spaces: Mapping[str, spaces.Space[Any]]
+    masked: bool
+    sharing: bool
+    settings: Mapping[str, Any]  # XuanCe's settings, our changes included
+
+
+def make_plan(config: XuanCeWorkerConfig) -> Plan:
+    """Check everything at once on an environment that is made and closed again."""
+    entry = ENTRIES[config.algorithm]
+    game = make_game(config, continuous="discrete" not in entry.action_kinds)
+    try:
+        kind = _action_kind(config, entry, game)
+        _check_agents(config, entry, game)
+        sharing = _sharing(config, entry, game)
+        for index, stage in enumerate(config.curriculum):
+            _check_stage(config, index, stage.env_id, stage.env_kwargs, game, kind)
+        return Plan(
+            entry,
+            kind,
+            tuple(game.agents),
+            dict(game.observation_spaces),
+            dict(game.action_spaces),
+            game.masked and entry.is_multi_agent,
+            sharing,
+            _settings(config, entry, kind, game),
+        )
+    finally:
+        game.close()
+
+
+def _action_kind(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> Kind:
+    found: set[str] = {_kind_of(space) for space in game.action_spaces.values()}
+    kind = found.pop()
+    if found or kind not in entry.action_kinds:
+        given = ", ".join(dict.fromkeys(str(space) for space in game.action_spaces.values()))
+        allowed = f"an environment with {' or '.join(entry.action_kinds)} actions for {entry.title} (its are {given})"
+        raise ConfigError(refuse("env_id", config.env_id, allowed))
+    if kind == "box" and game.masked:
+        raise ConfigError(refuse("env_id", config.env_id, "an environment whose agents act at once"))
+    return "box" if kind == "box" else "discrete"
+
+
+def _kind_of(space: spaces.Space[Any]) -> str:
+    match space:
+        case spaces.Discrete(start=0):
+            return "discrete"
+        case spaces.Box():
+            return "box"
+    return str(space)
+
+
+def _check_agents(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> None:
+    several = len(game.agents) > 1
+    if entry.is_multi_agent and not several:
+        allowed = f"an environment of several agents for {entry.title} ({config.env_id} has one)"
+        raise ConfigError(refuse("env_id", config.env_id, allowed))
+    if several and not entry.is_multi_agent:
+        allowed = f"an environment of one agent for {entry.title} ({config.env_id} has {len(game.agents)})"
+        raise ConfigError(refuse("env_id", config.env_id, allowed))
+
+
+def _sharing(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> bool:
+    alike = len(set(map(str, game.observation_spaces.values()))) == 1 == len(set(map(str, game.action_spaces.values())))
+    if config.parameter_sharing and not alike:
+        observed = ", ".join(f"{agent} sees {space.shape[0]}" for agent, space in game.observation_spaces.items())
+        allowed = f"false: the agents of {config.env_id} have unlike spaces ({observed} numbers)"
+        raise ConfigError(refuse("parameter_sharing", True, allowed))
+    return entry.is_multi_agent and (alike if config.parameter_sharing is None else config.parameter_sharing)
+
+
+def _check_stage(
+    config: XuanCeWorkerConfig, index: int, env_id: str, env_kwargs: dict[str, Any], game: Game, kind: Kind
+) -> None:
+    other = make_game(config, env_id=env_id, env_kwargs=env_kwargs, continuous=kind == "box")
+    other.close()
+    for what, one, two in (
+        ("agents", game.agents, other.agents),
+        ("observation spaces", game.observation_spaces, other.observation_spaces),
+        ("action spaces", game.action_spaces, other.action_spaces),
+    ):
+        if one != two:
+            allowed = f"an environment with the {what} of {config.env_id} ({_short(one)}; this one has {_short(two)})"
+            raise ConfigError(refuse(f"curriculum[{index}].env_id", env_id or config.env_id, allowed))
+
+
+def _short(value: Any) -> str:
+    parts = value.values() if isinstance(value, Mapping) else value
+    return ", ".join(dict.fromkeys(str(part) for part in parts))
+
+
+def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game) -> dict[str, Any]:
+    """XuanCe's defaults, then ours where the budget or the environment asks for others, then the user's."""
+    values = defaults(entry, kind)
+    if kind in entry.policies:
+        values["policy"] = entry.policies[kind]
+    if "decay_step_greedy" in values:
+        values["decay_step_greedy"] = max(1, config.total_timesteps // 2)
+    if entry.is_multi_agent and kind == "box":
+        low = min(float(space.low.min()) for space in game.action_spaces.values() if isinstance(space, spaces.Box))
+        values["activation_action"] = "sigmoid" if low >= 0 else "tanh"
+    alike = len(set(map(str, game.observation_spaces.values()))) == 1
+    if config.algorithm == "mappo" and not alike:
+        # Upstream's joint observation of unlike agents does not fit its critics.
+        values["use_global_state"] = True
+    values.update(config.hyperparameters)
+    if config.learning_rate is not None:
+        names = [name for name in values if name in LEARNING_RATES and name not in config.hyperparameters]
+        values.update(dict.fromkeys(names, config.learning_rate))
+    _fit_buffer(config, entry, values)
+    return values
+
+
+def _fit_buffer(config: XuanCeWorkerConfig, entry: Entry, values: dict[str, Any]) -> None:
+    """Buffers are shared out among the environments, and an on-policy one is also cut into minibatches."""
+    size = config.batch_size
+    if not entry.is_on_policy:
+        if size is not None:
+            values["batch_size"] = size
+        if "buffer_size" not in config.hyperparameters:
+            values["buffer_size"] = -(-values["buffer_size"] // config.parallels) * config.parallels
+        _check_divisible(config, values["buffer_size"], config.parallels, "parallels")
+        return
+    if "horizon_size" in values:  # counted for each environment: XuanCe makes the buffer as long as it takes
+        if size is not None:
+            total = values["horizon_size"] * config.parallels
+            _check_minibatch(total, size, "horizon_size * parallels")
+            values["n_minibatch"] = total // size
+        return
+    if "buffer_size" not in config.hyperparameters:
+        step = config.parallels if size is None else math.lcm(config.parallels, size)
+        values["buffer_size"] = -(-values["buffer_size"] // step) * step
+    _check_divisible(config, values["buffer_size"], config.parallels, "parallels")
+    if size is not None:
+        _check_minibatch(values["buffer_size"], size, "hyperparameters.buffer_size")
+        values["n_minibatch"] = values["buffer_size"] // size
+
+
+def _check_divisible(config: XuanCeWorkerConfig, buffer: int, by: int, name: str) -> None:
+    if buffer % by:
+        allowed = f"a multiple of {name} ({by}), such as {-(-buffer // by) * by}"
+        raise ConfigError(refuse("hyperparameters.buffer_size", buffer, allowed))
+
+
+def _check_minibatch(buffer: int, size: int, name: str) -> None:
+    if buffer % size:
+        raise ConfigError(refuse("batch_size", size, f"a number that divides {name} ({buffer})"))

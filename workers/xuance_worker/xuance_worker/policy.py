@@ -1,0 +1,108 @@
+"""Trained policies: read from a checkpoint, they act without exploring. For evaluation and `--serve`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mosaic.worker import CheckpointError, ConfigError, refuse
+from mosaic.worker.checkpoints import read_card
+from xuance_worker import CAPABILITIES, checkpoints
+from xuance_worker.config import XuanCeWorkerConfig
+from xuance_worker.environments import AGENT, Game
+from xuance_worker.plan import Plan, make_plan
+
+
+def check_card(folder: Path, config: XuanCeWorkerConfig, plan: Plan) -> None:
+    """Is this a checkpoint for this config? Known from its card alone."""
+    card = read_card(folder)
+    for what, saved, wanted in (
+        ("worker", card.worker, CAPABILITIES.worker_type),
+        ("algorithm", card.algorithm, config.algorithm),
+        ("agents", card.agents, list(plan.agents)),
+        ("parameter_sharing", card.extra.get("parameter_sharing"), plan.sharing),
+    ):
+        if saved != wanted:
+            raise CheckpointError(f"checkpoint {folder.name}: its {what} is {saved!r}, this run's is {wanted!r}")
+
+
+class TrainedPolicy:
+    """Acts greedily for one agent or all agents of the environment that it was trained on."""
+
+    def __init__(self, folder: Path) -> None:
+        # Not at the top: torch takes seconds to import, and a bad checkpoint should be told at once.
+        from xuance_worker.building import build_agent, prepare_xuance
+        from xuance_worker.vector import from_unit, make_vector
+
+        card = read_card(folder)
+        if card.worker != CAPABILITIES.worker_type:
+            raise ConfigError(refuse("checkpoint", card.worker, f"a checkpoint of worker {CAPABILITIES.worker_type!r}"))
+        saved = msgspec.convert(json.loads((folder / checkpoints.CONFIG).read_text()), XuanCeWorkerConfig)
+        config = dataclasses.replace(saved, device="cpu")
+        prepare_xuance()
+        self._plan = make_plan(config)
+        self._envs = make_vector(config, self._plan, parallels=1)
+        # XuanCe makes a replay buffer with every agent; this one will never be filled.
+        small = dataclasses.replace(self._plan, settings={**self._plan.settings, **_small_buffers(self._plan)})
+        self._agent = build_agent(dataclasses.replace(config, parallels=1), small, self._envs)
+        checkpoints.read_for_acting(folder, self._agent)
+        self._game: Game = self._envs.envs[0].env.game
+        self._from_unit = from_unit
+
+    def actions_for_vector(self, game: Game) -> Any:
+        """What to do where this game stands, in the form that XuanCe's vector environments take."""
+        return self._act(game.current, game.masks() if self._plan.masked else None)
+
+    def select_action(self, observation: Any, info: Mapping[str, Any]) -> Any:
+        """Of one agent (`info["agent"]` says which), or of all that `observation` has an entry for."""
+        if not self._plan.entry.is_multi_agent:
+            seen = {AGENT: self._vector(AGENT, observation)}
+            return self._from_unit(self._act(seen, None), self._game.action_spaces[AGENT])
+        several = isinstance(observation, Mapping) and bool(observation) and set(observation) <= set(self._plan.agents)
+        if several:
+            masks = info.get("action_mask", {})
+            return self._of_team(observation, masks)
+        agent = info.get("agent")
+        if agent not in self._plan.agents:
+            raise ValueError(f"info.agent: got {agent!r}, allowed: one of {', '.join(self._plan.agents)}")
+        masks = {agent: info["action_mask"]} if "action_mask" in info else {}
+        return self._of_team({agent: observation}, masks)[agent]
+
+    def _of_team(self, observations: Mapping[str, Any], masks: Mapping[str, Any]) -> dict[str, Any]:
+        """Who is not asked sees nothing, which changes nothing for the others: each acts on what it sees itself."""
+        self._game.can_act = dict.fromkeys(self._plan.agents, True)
+        seen = {agent: np.zeros(space.shape, np.float32) for agent, space in self._plan.observation_spaces.items()}
+        seen |= {agent: self._vector(agent, observation) for agent, observation in observations.items()}
+        allowed = None
+        if self._plan.masked:
+            allowed = self._game.masks() | {agent: np.asarray(mask, np.bool_) for agent, mask in masks.items()}
+        actions = self._act(seen, allowed)
+        return {agent: self._game.fit(agent, actions[agent]) for agent in observations}
+
+    def _vector(self, agent: str, observation: Any) -> Any:
+        vector = self._game.flatten(agent, observation)
+        size = self._plan.observation_spaces[agent].shape
+        if vector.shape != size:
+            raise ValueError(f"observation: got {vector.size} numbers, allowed: {size[0]} for {agent}")
+        return vector
+
+    def _act(self, seen: Mapping[str, Any], masks: Any) -> Any:
+        agent, entry = self._agent, self._plan.entry
+        if not entry.is_multi_agent:
+            observations = agent._process_observation(np.stack([seen[AGENT]]))
+            greedy = {"deterministic": True} if entry.is_on_policy else {"test_mode": True}
+            return agent.get_actions(observations, **greedy)["actions"][0]
+        greedy = {"test_mode": True, **({"deterministic": True} if entry.is_on_policy else {})}
+        answer = agent.get_actions(obs_dict=[seen], avail_actions_dict=None if masks is None else [masks], **greedy)
+        return answer["actions"][0]
+
+
+def _small_buffers(plan: Plan) -> dict[str, int]:
+    wanted = {"buffer_size": 1, "horizon_size": 1, "batch_size": 1, "n_minibatch": 1}
+    return {name: value for name, value in wanted.items() if name in plan.settings}
