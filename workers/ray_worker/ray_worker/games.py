@@ -41,6 +41,8 @@ class Turn:
 
 
 class Game(Protocol):
+    # The environment itself, for those who look at it.
+    env: Any
     agents: list[str]
     observation_spaces: dict[str, spaces.Space[Any]]
     action_spaces: dict[str, spaces.Space[Any]]
@@ -58,17 +60,17 @@ class GymnasiumGame:
     """A single-agent environment."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        self._env = env
+        self.env = env
         self.agents = [AGENT]
         self.observation_spaces = {AGENT: env.observation_space}
         self.action_spaces = {AGENT: env.action_space}
 
     def reset(self, seed: int | None = None) -> Turn:
-        observation, info = self._env.reset(seed=seed)
+        observation, info = self.env.reset(seed=seed)
         return Turn({AGENT: observation}, infos={AGENT: info})
 
     def step(self, actions: Actions) -> Turn:
-        observation, reward, terminated, truncated, info = self._env.step(actions[AGENT])
+        observation, reward, terminated, truncated, info = self.env.step(actions[AGENT])
         return Turn(
             {AGENT: observation},
             {AGENT: float(reward)},
@@ -80,15 +82,15 @@ class GymnasiumGame:
         )
 
     def render(self) -> Any:
-        return self._env.render()
+        return self.env.render()
 
     def close(self) -> None:
-        self._env.close()
+        self.env.close()
 
 
 class _PettingZooGame:
     def __init__(self, env: Any, max_steps: int = 0) -> None:
-        self._env = env
+        self.env = env
         self._max_steps = max_steps
         self._steps = 0
         self.agents = list(env.possible_agents)
@@ -107,10 +109,10 @@ class _PettingZooGame:
         return int(action) if isinstance(space, spaces.Discrete) else action
 
     def render(self) -> Any:
-        return self._env.render()
+        return self.env.render()
 
     def close(self) -> None:
-        self._env.close()
+        self.env.close()
 
 
 class ParallelGame(_PettingZooGame):
@@ -118,12 +120,12 @@ class ParallelGame(_PettingZooGame):
 
     def reset(self, seed: int | None = None) -> Turn:
         self._steps = 0
-        observations, infos = self._env.reset(seed=seed)
+        observations, infos = self.env.reset(seed=seed)
         return Turn(dict(observations), infos=dict(infos or {}))
 
     def step(self, actions: Actions) -> Turn:
         last = self._count()
-        told = self._env.step({agent: self._fit(agent, action) for agent, action in actions.items()})
+        told = self.env.step({agent: self._fit(agent, action) for agent, action in actions.items()})
         observations, rewards, terminated, truncated, infos = told
         turn = Turn(
             dict(observations),
@@ -131,7 +133,7 @@ class ParallelGame(_PettingZooGame):
             {agent: bool(value) for agent, value in terminated.items()},
             {agent: bool(value) for agent, value in truncated.items()},
             dict(infos or {}),
-            over=not self._env.agents,
+            over=not self.env.agents,
         )
         if last and not turn.over:
             turn.over = True
@@ -145,13 +147,13 @@ class TurnGame(_PettingZooGame):
 
     def reset(self, seed: int | None = None) -> Turn:
         self._steps = 0
-        self._env.reset(seed=seed)
+        self.env.reset(seed=seed)
         return self._next()
 
     def step(self, actions: Actions) -> Turn:
         last = self._count()
-        agent = self._env.agent_selection
-        self._env.step(self._fit(agent, actions[agent]))
+        agent = self.env.agent_selection
+        self.env.step(self._fit(agent, actions[agent]))
         turn = self._next()
         if last and not turn.over:
             self._cut_short(turn)
@@ -160,24 +162,24 @@ class TurnGame(_PettingZooGame):
     def _next(self) -> Turn:
         """Go on to the next agent that can act; those that end on the way are told so, each with its last reward."""
         turn = Turn({})
-        while self._env.agents:
-            agent = self._env.agent_selection
-            observation, reward, terminated, truncated, info = self._env.last()
+        while self.env.agents:
+            agent = self.env.agent_selection
+            observation, reward, terminated, truncated, info = self.env.last()
             turn.observations[agent] = observation
             turn.rewards[agent] = float(reward)
             turn.terminated[agent], turn.truncated[agent] = bool(terminated), bool(truncated)
             turn.infos[agent] = info
             if not (terminated or truncated):
                 return turn
-            self._env.step(None)
+            self.env.step(None)
         turn.over = True
         turn.cut = any(turn.truncated.values())
         return turn
 
     def _cut_short(self, turn: Turn) -> None:
         """End the episode for all: those who wait for their turn get what has come their way meanwhile."""
-        for agent in self._env.agents:
-            turn.observations.setdefault(agent, self._env.observe(agent))
-            turn.rewards[agent] = float(self._env._cumulative_rewards[agent])
+        for agent in self.env.agents:
+            turn.observations.setdefault(agent, self.env.observe(agent))
+            turn.rewards[agent] = float(self.env._cumulative_rewards[agent])
             turn.terminated[agent], turn.truncated[agent] = False, True
         turn.over = turn.cut = True

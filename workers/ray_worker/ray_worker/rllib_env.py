@@ -13,6 +13,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from ray_worker.config import EnvironmentConfig
 from ray_worker.environments import EnvironmentFactory
+from ray_worker.fastlane import make_watched
 from ray_worker.games import AGENT, Turn
 from ray_worker.observations import Codec
 
@@ -41,7 +42,7 @@ class MultiAgentGame(MultiAgentEnv):
         super().__init__()
         factory = EnvironmentFactory(msgspec.convert(dict(config), EnvironmentConfig))
         self._codecs = factory.facts().codecs
-        self._game = factory.make(render=True)
+        self._game = make_watched(factory)
         self.possible_agents = list(self._game.agents)
         self.agents = list(self.possible_agents)
         self.action_spaces = dict(self._game.action_spaces)
@@ -76,7 +77,7 @@ class SingleAgentGame(gymnasium.Env[Any, Any]):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         factory = EnvironmentFactory(msgspec.convert(dict(config), EnvironmentConfig))
-        self._game = factory.make(render=True)
+        self._game = make_watched(factory)
         self._codec = factory.facts().codecs[AGENT]
         self.action_space = self._game.action_spaces[AGENT]
         self.observation_space = network_space(self._codec, self.action_space)
