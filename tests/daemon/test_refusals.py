@@ -138,6 +138,11 @@ def test_a_launch_code_logs_a_browser_in_once(shared_daemon: Any) -> None:
     assert shared_daemon.request("GET", "/", None, own_page)[0] == 200
     assert shared_daemon.request("GET", path)[0] == 401
     assert shared_daemon.request("GET", "/login?code=")[0] == 401
+    # A browser that is logged in already, as when `mosaic open` is typed again.
+    again = shared_daemon.api("POST", "/login-codes")["url"].partition("/login")[2]
+    status, _, headers = shared_daemon.request("GET", f"/login{again}", None, own_page)
+    assert (status, headers["Location"]) == (303, "/")
+    assert shared_daemon.request("GET", f"/login{again}")[0] == 401
 
 
 def test_a_forwarded_port_is_at_home(shared_daemon: Any) -> None:

@@ -79,10 +79,10 @@ class Guard:
             await refuse(scope, send, 400, problem)
         elif problem := _host_problem(headers) or _origin_problem(headers):
             await refuse(scope, send, 403, problem)
+        elif scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == LOGIN_PATH:
+            await self._log_in(scope, headers, send)
         elif self._has_token(headers):
             await self._app(scope, receive, send)
-        elif scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == LOGIN_PATH:
-            await self._log_in(scope, send)
         else:
             await refuse(scope, send, 401, "no valid token: send 'Authorization: Bearer TOKEN', or open `mosaic open`")
 
@@ -91,9 +91,10 @@ class Guard:
         given = bearer.strip() if kind.lower() == "bearer" else _cookie(headers.get("cookie", ""))
         return hmac.compare_digest(given.encode(), self._token)
 
-    async def _log_in(self, scope: Scope, send: Send) -> None:
+    async def _log_in(self, scope: Scope, headers: dict[str, str], send: Send) -> None:
         code = parse_qs(scope["query_string"].decode("latin-1")).get("code", [""])[0]
-        if not self._codes.use(code):
+        # A browser that is logged in may follow any login link, also one that it followed before.
+        if not self._codes.use(code) and not self._has_token(headers):
             await refuse(scope, send, 401, "this login link was used already or is too old: get another")
             return
         cookie = f"{COOKIE}={self._token.decode()}; HttpOnly; SameSite=Strict; Path=/"
