@@ -19,7 +19,8 @@ CLI = """
 import json, pathlib, sys
 asked = pathlib.Path("asked")  # in the environment's folder
 asked.write_text(asked.read_text() + "x" if asked.exists() else "x")
-print(json.dumps({{"contract": 1, "name": {name!r}, "title": "Tiny"}}))
+told = {{"contract": 1, "name": {name!r}, "title": "Tiny", "version": "0.1"}}
+print(json.dumps(told | {{part: {{}} for part in ("capabilities", "fields", "config_schema", "algorithms")}}))
 """
 
 # A build backend that has built already: nothing has to be downloaded for it.

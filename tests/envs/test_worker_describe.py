@@ -44,7 +44,7 @@ def cli_of(worker: InstalledWorker) -> Path:
 def test_kept_until_the_source_changes_or_it_is_installed_anew(envs: WorkerEnvs, worker: InstalledWorker) -> None:
     note = worker.folder / "asked"
     first = envs.describe("tiny")
-    assert first == {"contract": 1, "name": "tiny", "title": "Tiny"}
+    assert (first["contract"], first["name"], first["title"]) == (1, "tiny", "Tiny")
     assert envs.describe("tiny") == first
     assert len(note.read_text()) == 1
 
@@ -80,6 +80,11 @@ def test_kept_until_the_source_changes_or_it_is_installed_anew(envs: WorkerEnvs,
         ("print('[1]')", "answered --describe by '[1]' on stdout"),
         ("pass", "answered --describe by 'nothing' on stdout"),
         ('print(\'{"name": "huge"}\')', "worker 'tiny' calls itself 'huge'"),
+        ('print(\'{"name": "tiny", "contract": 2}\')', "speaks version 2 of the contract, allowed: 1"),
+        (
+            'print(\'{"name": "tiny", "contract": 1, "title": "T", "version": "1", "fields": {}, "algorithms": []}\')',
+            "describes itself without a usable capabilities, config_schema, algorithms; see `mosaic worker check tiny`",
+        ),
     ],
 )
 def test_errors_are_one_line(odd_worker: InstalledWorker, program: str, told: str) -> None:

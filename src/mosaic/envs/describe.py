@@ -15,6 +15,9 @@ from mosaic.envs.installed import InstalledWorker
 from mosaic.files import write_atomic
 from mosaic.paths import CHECKOUT
 
+CONTRACT_VERSION = 1  # `mosaic.worker.description` says the same, which a bare Python cannot import
+# What everybody who reads a description relies on.
+_PARTS = {"title": str, "version": str, "capabilities": dict, "fields": dict, "config_schema": dict, "algorithms": dict}
 TIMEOUT_S = 120.0  # a worker that imports a large library from a cold disk needs a while
 
 
@@ -81,6 +84,16 @@ def _ask(worker: InstalledWorker, timeout: float) -> dict[str, Any]:
     if description.get("name") != worker.name:
         raise DescribeFailed(
             f"worker {worker.name!r} calls itself {description.get('name')!r}; its entry point and it must agree"
+        )
+    if (contract := description.get("contract")) != CONTRACT_VERSION:
+        raise DescribeFailed(
+            f"worker {worker.name!r} speaks version {contract!r} of the contract, allowed: {CONTRACT_VERSION}; "
+            "update the older of the two"
+        )
+    if wrong := [name for name, kind in _PARTS.items() if not isinstance(description.get(name), kind)]:
+        raise DescribeFailed(
+            f"worker {worker.name!r} describes itself without a usable {', '.join(wrong)}; "
+            f"see `mosaic worker check {worker.name}`"
         )
     return description
 
