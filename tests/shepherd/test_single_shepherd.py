@@ -163,6 +163,18 @@ def test_bury_a_lost_run(shepherd):
     assert run.wait().attempt == 2
 
 
+def test_bury_a_run_whose_store_is_not_readable_any_more(shepherd):
+    run = shepherd("say('step', step=7)\ntime.sleep(600)")
+    run.until_row("step")
+    run.kill_shepherd()
+    for path in run.folder.path.glob("run.sqlite*"):
+        path.write_bytes(b"scribbled over " * 1000)
+    record = bury(run.folder, grace_s=0.1)
+    assert record is not None
+    assert (record.outcome, record.last_seq, record.last_step) == ("lost", 0, None)
+    assert run.status().state == "LOST"
+
+
 def test_bury_wakes_a_paused_tree(shepherd):
     run = shepherd("say('step', step=7)\ntime.sleep(600)")
     run.until_row("step")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 
 from mosaic.paths import RunFolder
 from mosaic.shepherd.clearing import clear_leftovers
 from mosaic.shepherd.exit_record import ExitFile, ExitRecord, read_exit
 from mosaic.shepherd.lock import read_shepherd, take_lock
-from mosaic.store import RunReader, StoreMissing
+from mosaic.store import RunReader, StoreError
 
 
 def bury(folder: RunFolder, *, grace_s: float = 5.0) -> ExitRecord | None:
@@ -51,5 +52,7 @@ def _last_words(folder: RunFolder) -> tuple[int, int | None]:
     try:
         with RunReader(folder.store) as reader:
             return reader.last_seq(), reader.progress().step
-    except StoreMissing:
-        return 0, None
+    except sqlite3.OperationalError:
+        raise  # a full disk, or somebody is in the way: may work later
+    except (StoreError, sqlite3.DatabaseError):
+        return 0, None  # none, or not readable any more: the end is told all the same
