@@ -43,6 +43,15 @@ def test_saving_the_same_step_again_replaces_the_checkpoint(tmp_path: Path) -> N
     assert checkpoints.latest(tmp_path) == path
 
 
+def test_one_that_is_being_written_is_not_the_latest(tmp_path: Path) -> None:
+    good = save(tmp_path, 1)
+    unfinished = save(tmp_path, 2)
+    unfinished.rename(unfinished.with_name(f".{unfinished.name}.tmp"))
+    assert checkpoints.latest(tmp_path) == good
+    checkpoints.prune(tmp_path / "checkpoints", keep=1)
+    assert checkpoints.latest(tmp_path) == good
+
+
 @pytest.mark.parametrize("harm", ["change", "remove", "truncate", "card"])
 def test_a_harmed_checkpoint_is_refused_and_the_one_before_is_the_latest(tmp_path: Path, harm: str) -> None:
     good, bad = save(tmp_path, 1), save(tmp_path, 2)

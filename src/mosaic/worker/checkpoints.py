@@ -111,14 +111,16 @@ def verify(checkpoint: Path) -> CheckpointCard:
     return card
 
 
-def latest(run_folder: Path) -> Path | None:
-    """The newest checkpoint of a run that is complete and unharmed."""
+def latest(run_folder: Path, *, since_attempt: int = 1) -> Path | None:
+    """The newest checkpoint of a run (of its attempts from `since_attempt` on) that is complete and unharmed."""
     cards = []
-    for path in (run_folder / "checkpoints").glob(f"*/{CARD_NAME}"):
+    for path in _cards_in(run_folder / "checkpoints"):
         try:
-            cards.append((read_card(path.parent).created, path.parent))
+            card = read_card(path.parent)
         except CheckpointError:
             continue
+        if card.attempt >= since_attempt:
+            cards.append((card.created, path.parent))
     for _, checkpoint in sorted(cards, reverse=True):
         try:
             verify(checkpoint)
@@ -130,9 +132,14 @@ def latest(run_folder: Path) -> Path | None:
 
 def prune(folder: Path, keep: int) -> None:
     """Remove all but the newest `keep` checkpoints."""
-    found = sorted(folder.glob(f"*/{CARD_NAME}"), key=lambda path: path.stat().st_mtime)
+    found = sorted(_cards_in(folder), key=lambda path: path.stat().st_mtime)
     for path in found[: max(0, len(found) - keep)]:
         shutil.rmtree(path.parent)
+
+
+def _cards_in(folder: Path) -> list[Path]:
+    """Those that are in place: the names of those that are being written begin with a dot."""
+    return list(folder.glob(f"[!.]*/{CARD_NAME}"))
 
 
 def _hash(path: Path, *, sync: bool = True) -> CheckpointFile:
