@@ -144,21 +144,6 @@ class Lane:
             self._writer.abandon()
             self._writer = None
 
-    def _guarded(self, action: Callable[[], None]) -> None:
-        start = time.monotonic_ns()
-        try:
-            action()
-        except StreamTaken as error:
-            _log.debug("fastlane: %s", error)
-            self.close()
-        except Exception as error:  # a renderer is other people's code: whatever it raises, the training goes on
-            self.turn_off(f"{type(error).__name__}: {' '.join(str(error).split())}")
-        self._last_ns = time.monotonic_ns()
-        if self._warm:
-            self._costs.append(self._last_ns - start)
-            self._cost_ns = sorted(self._costs)[len(self._costs) // 4]  # the others may have met other processes
-        self._warm = True  # the first rendering opens windows and loads fonts: it says nothing about the next
-
     def _writer_for(self, shape: tuple[int, ...]) -> FastLaneWriter:
         height, width, channels = shape
         if self._writer is None:

@@ -67,7 +67,8 @@ def take_stdout() -> Stream:
 
 
 class TelemetryEmitter:
-    """Says what happens in a run. Every method may be called from any thread; none of them waits for the reader."""
+    """Says what happens in a run. Every method may be called from any thread, and only queues what it is given; the
+    reader is waited for only when the queue is full, and by what must be said at once (start, state, checkpoints)."""
 
     def __init__(self, stream: Stream, *, on_reader_gone: Callable[[], None] | None = None) -> None:
         self._descriptor = stream.descriptor
@@ -210,8 +211,9 @@ class TelemetryEmitter:
     def _write_loop(self) -> None:
         last_heartbeat = time.monotonic()
         while not self._wake.wait(FLUSH_INTERVAL_S):
-            if time.monotonic() >= last_heartbeat + self._heartbeat_s:
-                last_heartbeat += self._heartbeat_s
+            now = time.monotonic()
+            if now >= last_heartbeat + self._heartbeat_s:
+                last_heartbeat = now  # not a beat for each that was missed while the process was stopped
                 self._emit_heartbeat()
             if self._queue:
                 self.flush()
