@@ -94,9 +94,11 @@ def logs(
     """A part of a log by byte offset; a negative one counts from the end. `next` is where to go on."""
     folder = trainer.home.run(row.run_id)
     path = {"worker": folder.worker_log, "shepherd": folder.shepherd_log, "malformed": folder.malformed_log}[file]
-    if not path.is_file():
+    try:
+        stream = path.open("rb")
+    except FileNotFoundError:
         return Json({"file": file, "text": "", "offset": 0, "next": 0, "size": 0})
-    with path.open("rb") as stream:
+    with stream:
         size = os.fstat(stream.fileno()).st_size
         start = max(0, size + offset) if offset < 0 else min(offset, size)
         stream.seek(start)
@@ -114,9 +116,13 @@ def files(row: RowDep, trainer: TrainerDep) -> Json:
         if len(found) == FILES_LIMIT:
             truncated = True
             break
-        status = entry.stat(follow_symlinks=False)
-        path = Path(entry.path).relative_to(trainer.home.run(row.run_id).path)
-        found.append({"path": str(path), "bytes": status.st_size, "modified": status.st_mtime})
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue  # a worker writes and removes as it likes
+        path = os.fsencode(Path(entry.path).relative_to(trainer.home.run(row.run_id).path))
+        # A name may be any bytes; one that is no text can be seen here, not fetched.
+        found.append({"path": path.decode(errors="replace"), "bytes": status.st_size, "modified": status.st_mtime})
     return Json({"files": sorted(found, key=lambda item: str(item["path"])), "truncated": truncated})
 
 
@@ -150,7 +156,11 @@ def _read(folder: RunFolder, what: Callable[[RunReader], Any], nothing: Any) -> 
 
 
 def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
+    try:
+        entries = os.scandir(folder)
+    except FileNotFoundError:
+        return
+    with entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(Path(entry.path))
