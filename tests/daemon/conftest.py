@@ -144,6 +144,11 @@ class Daemon:
     def wait_ended(self, run_id: str) -> dict[str, Any]:
         return wait_for(lambda: view if (view := self.view(run_id))["state"] in ENDED else None, f"{run_id} to end")
 
+    def wait_checkpoint(self, run_id: str) -> None:
+        wait_for(
+            lambda: self.api("GET", f"/runs/{run_id}/checkpoints")["checkpoints"], f"{run_id} to save a checkpoint"
+        )
+
     def shepherd_pid(self, run_id: str) -> int:
         return wait_for(lambda: read_shepherd(self.home.run(run_id)), "shepherd.json").pid
 

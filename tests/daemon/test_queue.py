@@ -82,6 +82,27 @@ def test_pause_checkpoint_resume_and_the_folder_of_a_finished_run(shared_daemon:
     assert "resumed from the checkpoint at step" in view["detail"]
 
 
+def test_a_run_that_began_anew_is_not_resumed_from_before(shared_daemon: Any) -> None:
+    """What the first attempt said is superseded: a curve that went on from its checkpoint would have two beginnings."""
+    run = shared_daemon.counter({"total_timesteps": 100_000})
+    shared_daemon.wait_state(run, "RUNNING")
+    shared_daemon.api("POST", f"/runs/{run}/checkpoint")
+    shared_daemon.wait_checkpoint(run)
+    shared_daemon.api("POST", f"/runs/{run}/cancel")
+    assert shared_daemon.wait_ended(run)["step"] > 0
+    view = shared_daemon.api("POST", f"/runs/{run}/retry")
+    assert (view["attempt"], view["step"]) == (2, None)
+    shared_daemon.wait_state(run, "RUNNING")
+    shared_daemon.api("POST", f"/runs/{run}/cancel")
+    shared_daemon.wait_ended(run)
+    assert "starts anew" in shared_daemon.api("POST", f"/runs/{run}/resume")["detail"]
+    shared_daemon.wait_state(run, "RUNNING")
+    shared_daemon.api("POST", f"/runs/{run}/cancel")
+    shared_daemon.wait_ended(run)
+    attempts = shared_daemon.api("GET", f"/runs/{run}/attempts")["attempts"]
+    assert [attempt["resumed_step"] for attempt in attempts] == [None, None, None]
+
+
 def test_ended_runs_are_deleted_and_others_only_by_force(shared_daemon: Any) -> None:
     run = shared_daemon.script(LONG)
     shared_daemon.wait_state(run, "RUNNING")

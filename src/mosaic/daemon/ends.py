@@ -88,8 +88,12 @@ def configured_steps(row: Row) -> int | None:
 
 
 def resume_point(folder: RunFolder) -> ResumePoint | None:
-    """The newest checkpoint that is whole. Reads and hashes all its files."""
-    checkpoint = latest(folder.path)
+    """The newest checkpoint that is whole. Reads and hashes all its files.
+
+    None of attempts before the last one that began anew: what those said is superseded, so a curve that went on from
+    there would be another one's.
+    """
+    checkpoint = latest(folder.path, since_attempt=_last_beginning(folder))
     if checkpoint is None:
         return None
     try:
@@ -97,3 +101,13 @@ def resume_point(folder: RunFolder) -> ResumePoint | None:
     except CheckpointError:
         return None
     return ResumePoint(str(checkpoint.relative_to(folder.path)), step)
+
+
+def _last_beginning(folder: RunFolder) -> int:
+    """The newest attempt that began from the beginning."""
+    try:
+        with RunReader(folder.store) as reader:
+            attempts = reader.attempts()
+    except (StoreError, sqlite3.DatabaseError):
+        return 1
+    return max((attempt.attempt for attempt in attempts if attempt.resumed_step is None), default=1)

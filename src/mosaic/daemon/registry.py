@@ -226,6 +226,7 @@ class Registry:
             retries=retries,
             resume_from=resume_from,
             resume_step=resume_step,
+            step=resume_step,
             gpus="[]",
             passes=0,
             cancel=0,
