@@ -78,13 +78,11 @@ class Dispatcher:
         return free
 
     async def run(self) -> None:
-        """Until `stop`."""
+        """Until `stop`. Whatever goes wrong with one run, or one round, is told and tried again; the others go on."""
         while self._open:
             await self._wake.wait()
             self._wake.clear()
-            try:
-                await self._start_what_fits()
-            except (sqlite3.OperationalError, OSError) as error:
+            for error in await self._start_what_fits():
                 self._in_trouble(error)
 
     async def stop(self) -> None:
@@ -103,10 +101,21 @@ class Dispatcher:
 
     # Starting
 
-    async def _start_what_fits(self) -> None:
+    async def _start_what_fits(self) -> list[BaseException]:
+        """Start what there is room for; what went wrong."""
+        (decided,) = await asyncio.gather(self._take_from_queue(), return_exceptions=True)
+        if isinstance(decided, BaseException):
+            return [decided]
+        failures = []
+        for run_id in decided:
+            (failure,) = await asyncio.gather(self._start(run_id), return_exceptions=True)
+            if failure is not None:
+                failures.append(failure)
+        return failures
+
+    async def _take_from_queue(self) -> list[str]:
+        """Mark what there is room for as active; from here on it counts as taken."""
         queue = self._startable()
-        if not queue:
-            return
         free = self.free()
         rows = {row.run_id: row for row in queue}
         decided = plan(
@@ -124,8 +133,7 @@ class Dispatcher:
             free = free.minus(need_of(rows[run_id].job.resources))
         for run_id in decided.waiting:
             self._explain(run_id, describe_lack(need_of(rows[run_id].job.resources), free))
-        for run_id in decided.start:
-            await self._start(run_id)
+        return decided.start
 
     def _startable(self) -> list[Row]:
         """The queue without those that wait for something else than room."""
@@ -168,9 +176,10 @@ class Dispatcher:
             self.reasons[run_id] = reason
             self.hub.changed(run_id)
 
-    def _in_trouble(self, error: Exception) -> None:
+    def _in_trouble(self, error: BaseException) -> None:
         """The disk is full, or there is no room for another process: go on where we were, a little later."""
-        log.error("%s: trying again in %g s", error, TROUBLE_PAUSE_S)
+        expected = isinstance(error, (sqlite3.OperationalError, OSError))
+        log.error("%r: trying again in %g s", error, TROUBLE_PAUSE_S, exc_info=None if expected else error)
         asyncio.get_running_loop().call_later(TROUBLE_PAUSE_S, self._take_up_again)
 
     def _take_up_again(self) -> None:

@@ -87,7 +87,7 @@ async def follow_run(
 
 
 async def follow_all(trainer: Trainer) -> AsyncIterator[dict[str, Any]]:
-    """{"run": view} for every run that is there or comes, whenever it changes; {"removed": run_id} for deleted ones."""
+    """{"run": view} for every run that is under way, and for any other when it changes; {"removed": run_id}."""
     told: dict[str, RunView] = {}
     with trainer.hub.listen() as listener:
         while not listener.closed:

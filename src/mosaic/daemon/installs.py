@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Callable, Sequence
 
 from mosaic.envs import EnvsError, WorkerEnvs
@@ -36,15 +37,18 @@ class Installs:
         def report(line: str) -> None:
             loop.call_soon_threadsafe(self._heard, worker, line)
 
-        failure = None
+        # What is said if it fails in a way that nobody thought of: the runs must not wait for ever.
+        failure: str | None = f"installing {worker} failed: see daemon.log"
         try:
             await asyncio.to_thread(self._envs.install, worker, extras=extras, report=report)
+            failure = None
         except EnvsError as error:
             failure = str(error)
-        except OSError as error:
+        except (OSError, subprocess.SubprocessError) as error:
             failure = f"installing {worker} failed: {error}"
-        del self._tasks[worker], self._lines[worker]
-        self._on_end(worker, failure)
+        finally:
+            del self._tasks[worker], self._lines[worker]
+            self._on_end(worker, failure)
 
     def _heard(self, worker: str, line: str) -> None:
         if worker in self._lines:

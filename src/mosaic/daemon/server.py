@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 
@@ -27,6 +28,7 @@ from mosaic.paths import Home
 log = logging.getLogger("mosaic.daemon")
 
 DEFAULT_PORT = 8765
+THREADS = 64
 # What requests that are under way get to finish when the daemon stops.
 FINISH_S = 5
 
@@ -50,6 +52,8 @@ def run(home: Home, port: int | None) -> None:
     """For the holder of the home's lock."""
     # Not asyncio.run, which would wait for threads that bury or install something: the next daemon does it again.
     loop = asyncio.new_event_loop()
+    # Burying takes as long as a worker's grace, an installation minutes: neither may keep the answers waiting.
+    loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="daemon"))
     try:
         loop.run_until_complete(_serve(home, port))
     finally:
@@ -86,6 +90,7 @@ async def _serve(home: Home, port: int | None) -> None:
     letting_go = asyncio.create_task(_let_go(stop, trainer))
     await server.serve(sockets=[listener])
     await letting_go
+    trainer.close()
     log.info("daemon %d ends; runs go on", os.getpid())
 
 

@@ -58,11 +58,14 @@ class Trainer:
         self.dispatcher.wake()
 
     async def stop(self) -> None:
-        """Start nothing more and let go; every run goes on."""
+        """Start nothing more and let go; every run goes on. What is asked for after this is done by the next daemon."""
         self.hub.close()
         await self.dispatcher.stop()
         if self._dispatching is not None:
             await self._dispatching
+
+    def close(self) -> None:
+        """When the last answer was given."""
         self.registry.close()
 
     # Looking

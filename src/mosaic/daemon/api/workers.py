@@ -62,7 +62,10 @@ async def install(name: str, request: Request, trainer: TrainerDep) -> Json:
         wanted = msgspec.json.decode(body, type=InstallRequest) if body else InstallRequest()
     except msgspec.DecodeError as error:
         raise ApiError(422, f"request body: {error}") from None
-    return Json({"name": name, "detail": trainer.dispatcher.installs.want(name, wanted.extras)}, status_code=202)
+    installs = trainer.dispatcher.installs
+    if wanted.extras and installs.under_way(name) is not None:
+        raise ApiError(409, f"{name} is being installed: ask for its extras when that is done")
+    return Json({"name": name, "detail": installs.want(name, wanted.extras)}, status_code=202)
 
 
 @router.delete("/{name}")
