@@ -89,6 +89,19 @@ def test_upstream_cannot_build_coma(monkeypatch: pytest.MonkeyPatch) -> None:
             collect(patched, "allow_missing_huber_delta", **COMA)
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "upstream"), [("qmix", 3.0), ("vdn", 3.0), ("iql", 1.0), ("dqn", 3.0), ("td3", 3.0)]
+)
+def test_exploration_takes_as_long_as_asked(monkeypatch: pytest.MonkeyPatch, algorithm: str, upstream: float) -> None:
+    env_id = {"dqn": "CartPole-v1", "td3": "Pendulum-v1"}.get(algorithm)
+    given = {"env_family": "gymnasium", "env_id": env_id} if env_id else {}
+    speeds = []
+    for without in (None, "explore_as_long_as_asked"):
+        agent = collect(monkeypatch, without, algorithm=algorithm, parallels=3, total_timesteps=3_000, **given)
+        speeds.append(agent.delta_noise if algorithm == "td3" else agent.delta_egreedy)
+    assert speeds[1] / speeds[0] == pytest.approx(upstream)
+
+
 def test_unverified_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corrections, "version", lambda name: "1.5.0")
     with pytest.raises(corrections.UnverifiedRelease, match=r"got release 1\.5\.0, allowed: 1\.4\.4"):

@@ -61,9 +61,9 @@ def test_the_end_is_an_end_for_both() -> None:
         ("mpe", "simple_speaker_listener_v4", "qmix"),
         ("classic", "connect_four_v3", "iql"),
         ("classic", "rps_v2", "ippo"),
-        ("sisl", "pursuit_v4", "vdn"),
+        ("sisl", "pursuit_v5", "vdn"),
         ("sisl", "multiwalker_v9", "isac"),
-        ("butterfly", "knights_archers_zombies_v10", "ippo"),
+        ("butterfly", "knights_archers_zombies_v11", "ippo"),
     ],
 )
 def test_every_agent_has_an_entry_in_all_that_is_told(family: str, env_id: str, algorithm: str) -> None:

@@ -69,6 +69,7 @@ def settings_of(config: XuanCeWorkerConfig, plan: Plan) -> Namespace:
 
 def build_agent(config: XuanCeWorkerConfig, plan: Plan, envs: Any) -> Any:
     agent = REGISTRY_Agents[plan.entry.agent](settings_of(config, plan), envs)
+    corrections.explore_as_long_as_asked(agent)
     if plan.entry.is_multi_agent:
         corrections.keep_states_apart(agent)
     if not vector.is_started(envs):

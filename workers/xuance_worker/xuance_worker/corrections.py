@@ -69,6 +69,19 @@ def remember_states(envs: Any) -> None:
     envs.step_async = with_states_kept
 
 
+def explore_as_long_as_asked(agent: Any) -> None:
+    """Most, but not all, algorithms let epsilon and noise fall as many times too fast as there are environments.
+
+    They divide the schedule's length by the number of environments, but go along it by the steps of all of them.
+    """
+    for name, start, end, length in (
+        ("delta_egreedy", "start_greedy", "end_greedy", "decay_step_greedy"),
+        ("delta_noise", "start_noise", "end_noise", "running_steps"),
+    ):
+        if getattr(agent, name, None) is not None:
+            setattr(agent, name, (getattr(agent, start) - getattr(agent, end)) / getattr(agent.config, length))
+
+
 def allow_missing_huber_delta() -> None:
     """COMA sets its Huber loss's delta to None because it never uses that loss; torch refuses to make such a loss."""
     from xuance.torch.learners import COMA_Learner, IAC_Learner

@@ -40,8 +40,8 @@ PETTINGZOO: Mapping[str, tuple[str, tuple[str, ...]]] = {
             "simple_world_comm_v3",
         ),
     ),
-    "sisl": ("pettingzoo.sisl", ("multiwalker_v9", "pursuit_v4")),
-    "butterfly": ("pettingzoo.butterfly", ("knights_archers_zombies_v10",)),
+    "sisl": ("pettingzoo.sisl", ("multiwalker_v9", "pursuit_v5")),
+    "butterfly": ("pettingzoo.butterfly", ("knights_archers_zombies_v11",)),
     "classic": ("pettingzoo.classic", ("connect_four_v3", "rps_v2", "tictactoe_v3")),
 }
 
