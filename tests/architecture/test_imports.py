@@ -23,7 +23,7 @@ LAYERS: dict[str, set[str]] = {
     "envs": FOUNDATION | {"worker", "fastlane"},
     "store": FOUNDATION | {"worker", "fastlane"},
     "shepherd": FOUNDATION | {"worker", "fastlane", "store"},
-    "recorder": FOUNDATION | {"worker", "fastlane", "store"},
+    "recorder": FOUNDATION | {"worker", "fastlane", "store", "shepherd"},
     "actors": FOUNDATION | {"worker", "fastlane"},
     "web": set(),  # files for the browser, which the daemon serves
     "daemon": FOUNDATION | {"worker", "fastlane", "store", "shepherd", "envs", "actors", "recorder", "web"},

@@ -14,12 +14,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import av
+import msgspec
 import numpy as np
 import pytest
 from PIL import Image
 
 from mosaic.fastlane import FastLaneWriter, Frame, FrameInfo, discover, stream_path
+from mosaic.paths import RunFolder
 from mosaic.recorder.record import Clips, Take
+from mosaic.shepherd.exit_record import ExitFile, ExitRecord
+from mosaic.shepherd.launch import Launch
 
 SHAPE = (121, 161, 3)  # odd sides, which video does not like
 
@@ -172,6 +176,18 @@ def test_clips_are_taken_from_a_running_lane(tmp_path: Path, lane_dir: Path, unt
     clips = sorted((tmp_path / "videos").iterdir())
     assert out.split() == [str(path) for path in clips] and len(clips) >= 2
     assert decode(clips[0])[-1][0] > 1.5
+
+
+def test_clips_are_waited_for_until_the_run_has_ended(tmp_path: Path, lane_dir: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.launch.write_bytes(msgspec.json.encode(Launch(run_id="r", attempt=1, argv=["true"])))
+    recorder = record(tmp_path, lane_dir, "--every-episodes", "3")
+    end = ExitRecord(
+        run_id="r", attempt=1, outcome="failed", reason="error", message="", started=0.0, ended=0.0, last_seq=0
+    )
+    ExitFile(folder).write(end)
+    _, err = recorder.communicate(timeout=60)
+    assert recorder.returncode == 1 and "the run shows no frames" in err
 
 
 def test_a_run_without_frames_is_said_in_one_line(tmp_path: Path, lane_dir: Path) -> None:

@@ -30,7 +30,10 @@ FORMATS = (".mp4", ".webm", ".gif")
     "--fps", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="At most so many a second."
 )
 @click.option(
-    "--wait", type=click.FloatRange(min=0), default=60, show_default=True, metavar="S", help="For a first frame."
+    "--wait",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="So long for a first frame.  [default: 60; for clips, as long as the run]",
 )
 @json_option
 def command(
@@ -41,7 +44,7 @@ def command(
     every_episodes: int | None,
     form: str | None,
     fps: int,
-    wait: float,
+    wait: float | None,
     as_json: bool,
 ) -> None:
     """Record a run's live picture to a video file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -15,6 +16,9 @@ from mosaic.fastlane import DIRECTORY_VARIABLE, default_directory
 from mosaic.paths import RunFolder
 from mosaic.recorder.movie import FORMATS
 from mosaic.recorder.record import Clips, Take, choose_stream, follow
+from mosaic.shepherd.status import FINAL_STATES, read_status
+
+WAIT_S = 60.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,7 +28,13 @@ def main(argv: list[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    stream = choose_stream(lane, arguments.stream, stop.is_set, arguments.wait)
+    # A worker may load libraries for minutes before it shows anything: clips are waited for as long as the run lives.
+    wait = arguments.wait if arguments.wait is not None else math.inf if arguments.every_episodes else WAIT_S
+
+    def hopeless() -> bool:
+        return stop.is_set() or read_status(folder).state in FINAL_STATES
+
+    stream = choose_stream(lane, arguments.stream, hopeless, wait)
     if stream is None:
         print(f"no stream {arguments.stream or ''} in {lane}: the run shows no frames", file=sys.stderr)
         return 1
@@ -82,7 +92,11 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--play-fps", type=_positive, help="play at this rate (default: at the speed it happened)")
     parser.add_argument("--frames", type=int, default=0, help="stop after so many frames")
     parser.add_argument("--seconds", type=float, default=0, help="stop after so long (default: with the run)")
-    parser.add_argument("--wait", type=float, default=60, help="how long to wait for the stream to appear")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        help=f"how long to wait for the stream (default: {WAIT_S:g} s, for clips as long as the run)",
+    )
     arguments = parser.parse_args(argv)
     if arguments.output is not None and not arguments.every_episodes:
         if arguments.output.suffix not in FORMATS:
