@@ -16,6 +16,9 @@ class MemoryCgroup:
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self._path = path
         (path / "memory.max").write_text(str(limit_bytes))
+        swap = path / "memory.swap.max"
+        if swap.exists():  # not on machines without swap accounting
+            swap.write_text("0")  # else a run over its limit would go on, ever slower, in the swap
         # One victim would leave a crippled tree behind: the kernel ends all of it.
         (path / "memory.oom.group").write_text("1")
 
