@@ -111,6 +111,12 @@ def _same_twice(measure: Callable[[], int]) -> int | None:
     return before if measure() == before else None
 
 
+def test_a_run_does_not_go_on_in_the_swap(tmp_path):
+    (tmp_path / "memory.swap.max").write_text("max")
+    MemoryCgroup(tmp_path, 5 << 20)
+    assert (tmp_path / "memory.swap.max").read_text() == "0"
+
+
 def fill(disk: Path) -> Path:
     ballast = disk / "ballast"
     with ballast.open("ab", buffering=0) as file:

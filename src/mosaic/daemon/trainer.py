@@ -77,9 +77,6 @@ class Trainer:
         reason = self.dispatcher.reasons.get(row.run_id, "") if row.state == "QUEUED" else ""
         return view_row(row, folder, reason)
 
-    async def views(self, rows: list[Row]) -> list[RunView]:
-        return [await self.view(row) for row in rows]
-
     # Doing
 
     async def submit(self, spec: JobSpec) -> Row:
