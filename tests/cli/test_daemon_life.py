@@ -27,6 +27,12 @@ def test_what_a_dead_daemon_left_behind_is_no_daemon(no_daemon: Any) -> None:
     no_daemon("status", code=3)
 
 
+def test_a_home_that_cannot_be_made_is_told_in_one_line(no_daemon: Any) -> None:
+    no_daemon.home.write_text("not a folder")
+    done = no_daemon("up", code=1)
+    assert done.stderr == f"mosaic: {no_daemon.home}/trainer/daemon.json: Not a directory\n"
+
+
 def test_up_is_said_twice_and_down_leaves_runs_alone(own_home: Any, wait_for: Any) -> None:
     mosaic = own_home()
     first = mosaic.json("up")

@@ -132,6 +132,10 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has left; keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:
+        if error.filename is None:
+            raise  # not about a file of the person's: a mistake of ours
+        return _report(arguments, f"{error.filename}: {error.strerror}", FAILED)
 
 
 def click_message(error: click.ClickException) -> str:
