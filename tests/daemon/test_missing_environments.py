@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,24 @@ def test_an_install_that_fails_fails_the_run_with_the_reason(daemon: Any, tmp_pa
     daemon.kill()
     daemon.start()
     assert daemon.view(run)["state"] == "FAILED"
+
+
+def test_a_removed_worker_of_somebody_else_is_not_looked_for_on_the_package_index(daemon: Any) -> None:
+    daemon.environment["MOSAIC_CPUS"] = "1"
+    daemon.install_counter()
+    daemon.start()
+    run = daemon.counter({"total_timesteps": 1})
+    daemon.wait_state(run, "SUCCEEDED")
+    daemon.script("#!/bin/sh\nread nothing\n", priority=1)
+    waiting = daemon.counter({"total_timesteps": 1})
+    shutil.rmtree(daemon.home.envs / "counter")
+    for action in ("retry", "resume"):
+        status, answer, _ = daemon.request("POST", f"/api/v1/runs/{run}/{action}", None, daemon.bearer)
+        assert status == 409
+        assert "needs worker 'counter', which is not installed any more" in answer["error"]
+    daemon.kill()
+    daemon.environment["MOSAIC_CPUS"] = "2"
+    daemon.start()
+    view = daemon.wait_state(waiting, "FAILED")
+    assert view["exit"]["message"].startswith("there is no worker 'counter'; known: ")
+    assert list(daemon.home.envs.glob("*.log")) == []

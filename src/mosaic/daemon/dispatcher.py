@@ -141,7 +141,7 @@ class Dispatcher:
         for row in self.registry.rows(states=("QUEUED",)):
             if impossible := self.capacity.impossible(row.job.resources):
                 self._explain(row.run_id, "this machine cannot run it: " + impossible[0].message)
-            elif not self.programs.is_installed(row.worker):
+            elif self.programs.can_be_installed(row.worker):
                 self._explain(row.run_id, self.installs.want(row.worker))
             else:
                 startable.append(row)

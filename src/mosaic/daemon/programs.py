@@ -36,6 +36,10 @@ class Programs:
             return False
         return True
 
+    def can_be_installed(self, worker: str) -> bool:
+        """Is it one of ours that is not there yet? Any other name would be a stranger's on the package index."""
+        return not self.is_installed(worker) and self.is_known(worker)
+
     def names(self) -> list[str]:
         names = {found.name for found in self.available()} | {found.name for found in self.installed()}
         return [SCRIPT_WORKER, *sorted(names)]

@@ -193,6 +193,11 @@ class Trainer:
     async def _again(self, row: Row, again: Again) -> Row:
         if errors := self.capacity.impossible(row.job.resources):
             raise SpecError(errors)
+        if not self.programs.is_known(row.worker):
+            raise NotPossible(
+                f"run {row.name} needs worker {row.worker!r}, which is not installed any more:"
+                " install it again with `mosaic worker install`"
+            )
         async with self.dispatcher.lock(row.run_id):
             now = self._now(row)
             if not now.has_ended:
