@@ -8,6 +8,7 @@ import msgspec
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.tune.registry import register_env
 
 from ray_worker.algo_params import ALGORITHMS
 from ray_worker.callbacks import RunCallbacks
@@ -16,7 +17,7 @@ from ray_worker.environments import EnvironmentFacts
 from ray_worker.modules import MaskedAPPOModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
 from ray_worker.observations import Codec
 from ray_worker.policies import AgentMapping, PolicyPlan, PolicySpec, SeatMapping
-from ray_worker.rllib_env import MultiAgentGame, SingleAgentGame
+from ray_worker.rllib_env import MultiAgentGame, make_single
 from ray_worker.schema_source import REPLAY, REPLAY_PRIORITISED, load_config_class
 from ray_worker.shared_critic import (
     CRITIC,
@@ -27,6 +28,7 @@ from ray_worker.shared_critic import (
     critic_spec,
 )
 
+ENVIRONMENT = "mosaic"
 # RLlib knows filters for a few image sizes only; these do for all.
 IMAGE_FILTERS = [[16, 8, 4], [32, 4, 2], [32, 3, 2]]
 GRID_FILTERS = [[32, 3, 1], [32, 3, 2]]
@@ -48,8 +50,9 @@ def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyP
     fragment = parameters.pop("rollout_fragment_length", None)
     entry = ALGORITHMS[config.training.algorithm]
     built = load_config_class(entry)()
+    register_env(ENVIRONMENT, make_single if facts.is_single else MultiAgentGame)
     built.environment(
-        SingleAgentGame if facts.is_single else MultiAgentGame,
+        ENVIRONMENT,
         env_config=msgspec.to_builtins(config.environment),
         # The wrapper keeps to the rules by its own tests; RLlib's check would step it once more at each start.
         disable_env_checking=True,

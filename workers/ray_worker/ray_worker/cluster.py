@@ -5,21 +5,81 @@ Ray is imported in here and not before, because what it reads from the environme
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import logging
 import math
 import os
 import secrets
 import signal
+import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psutil
+
+from mosaic.worker import ConfigError, refuse
 from ray_worker.config import ResourceConfig
 from ray_worker.scratch import RAY_FOLDER, SESSION_NAME, scratch_folder
 
 OBJECT_STORE_BYTES = 512 * 2**20
+CONNECT_S = 5.0
+START_ATTEMPTS = 4
 LOG_BYTES = 4 * 2**20
+
+
+@contextmanager
+def cluster(resources: ResourceConfig, attempt: int) -> Iterator[None]:
+    """The Ray that the config asks for."""
+    with joined_cluster(resources) if resources.address else own_cluster(resources, attempt):
+        yield
+
+
+@contextmanager
+def joined_cluster(resources: ResourceConfig) -> Iterator[None]:
+    """A Ray that is there already, and stays when the run is over."""
+    if resources.token_file:
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=resources.token_file)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    handlers = _handlers()
+    import ray
+
+    try:
+        ray.init(address=resources.address, logging_level=logging.WARNING, log_to_driver=True, namespace="mosaic")
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.AuthenticationError) as error:
+        reason = str(error).strip().split("\n")[0]
+        allowed = f"the address of a running Ray cluster, and its token ({reason})"
+        raise ConfigError(refuse("resources.address", resources.address, allowed)) from None
+    _take_back(handlers)
+    quieten()
+    try:
+        check_room(resources, int(ray.cluster_resources().get("CPU", 0)), f"the cluster at {resources.address}")
+        yield
+    finally:
+        ray.shutdown()
+
+
+def check_reachable(address: str) -> None:
+    """Ray tries for a long time; whether anybody listens at an address is known at once."""
+    host, _, port = address.rpartition(":")
+    allowed = "HOST:PORT of a running Ray cluster"
+    if not host or not port.isdecimal():
+        raise ConfigError(refuse("resources.address", address, allowed))
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise ConfigError(refuse("resources.address", address, f"{allowed} (nobody answers: {error})")) from None
+
+
+def check_room(resources: ResourceConfig, cpus: int, where: str) -> None:
+    """Ray waits silently and for ever for what it does not have."""
+    if resources.num_workers * resources.num_cpus + resources.num_learners > cpus:
+        allowed = f"what {where} can place: {cpus} CPUs for workers ({resources.num_cpus} each) and learners"
+        raise ConfigError(refuse("resources.num_workers", resources.num_workers, allowed))
 
 
 @contextmanager
@@ -28,31 +88,56 @@ def own_cluster(resources: ResourceConfig, attempt: int) -> Iterator[None]:
     others = resources.num_workers * resources.num_cpus + resources.num_learners
     with scratch_folder(attempt) as folder:
         _prepare_environment(folder)
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        handlers = _handlers()
         import ray
 
         _adapt_ray(log_monitor=others > 0)
-        ray.init(
-            num_cpus=max(1, others),
-            num_gpus=math.ceil(resources.num_gpus) or None,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            logging_level=logging.WARNING,
-            # What runner processes print reaches the run's log through this process.
-            log_to_driver=others > 0,
-            # In a folder of its own: Ray opens it to everybody.
-            _temp_dir=str(folder / RAY_FOLDER),
-            # A process for each CPU, whether it will be used or not.
-            _system_config={"prestart_worker_first_driver": False},
-        )
-        # SIGTERM asks the run to save and end; Ray takes it for itself.
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        _start(folder, others, resources.num_gpus)
+        _take_back(handlers)
         quieten()
         try:
             yield
         finally:
             ray.shutdown()
+
+
+def _start(folder: Path, others: int, gpus: float) -> None:
+    """Start Ray; on a busy machine it can miss its own deadline of 30 seconds, and is then started anew."""
+    import ray
+
+    for attempt in itertools.count(1):
+        try:
+            ray.init(
+                num_cpus=max(1, others),
+                num_gpus=math.ceil(gpus) or None,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                logging_level=logging.WARNING,
+                # What runner processes print reaches the run's log through this process.
+                log_to_driver=others > 0,
+                # In a folder of its own: Ray opens it to everybody.
+                _temp_dir=str(folder / f"{RAY_FOLDER}{attempt}"),
+                # A process for each CPU, whether it will be used or not.
+                _system_config={"prestart_worker_first_driver": False},
+            )
+            return
+        except Exception as error:  # Ray raises no class of its own here
+            if "timed out during startup" not in str(error) or attempt == START_ATTEMPTS:
+                raise
+            print(f"ray: not up after 30 s, attempt {attempt} of {START_ATTEMPTS}: starting anew", file=sys.stderr)
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+
+def _handlers() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+
+def _take_back(handlers: dict[int, Any]) -> None:
+    """SIGTERM asks the run to save and end; Ray takes it for itself."""
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def _prepare_environment(folder: Path) -> None:

@@ -85,6 +85,10 @@ class ResourceConfig:
     num_gpus: Annotated[float, Meta(ge=0, description="GPUs of the learner")] = 0.0
     num_cpus: Annotated[int, Meta(ge=1, description="CPUs for each worker process")] = 1
     num_learners: Annotated[int, Meta(ge=0, description="Learner processes; 0: learn in the main process")] = 0
+    address: Annotated[
+        str, Meta(description="HOST:PORT of a running Ray cluster to train on; empty: a Ray of the run's own")
+    ] = ""
+    token_file: Annotated[str, Meta(description="The cluster's token; empty: as Ray finds it by itself")] = ""
     num_envs_per_worker: Annotated[int, Meta(ge=1, le=256, description="Environments that a worker steps together")] = 1
 
 
@@ -95,6 +99,9 @@ class CheckpointConfig:
         str, Meta(description="Also copy each checkpoint below this folder; empty: keep them in the run folder only")
     ] = ""
     keep: Annotated[int, Meta(ge=0, description="How many of the newest checkpoints to keep; 0: all")] = 5
+    replay_buffer: Annotated[
+        bool, Meta(description="Save the replay buffer too, where there is one: large, but nothing is learned anew")
+    ] = False
 
 
 @dataclass(frozen=True)

@@ -97,13 +97,15 @@ class EnvironmentFactory:
                 tuple(game.agents),
                 game.observation_spaces,
                 game.action_spaces,
-                self._codecs(game.observation_spaces),
+                self.codecs(game),
                 in_turn=isinstance(game, TurnGame),
             )
         finally:
             game.close()
 
-    def _codecs(self, observation_spaces: dict[str, spaces.Space[Any]]) -> dict[str, Codec]:
+    def codecs(self, game: Game) -> dict[str, Codec]:
+        """How each agent's observations are encoded."""
+        observation_spaces = game.observation_spaces
         wrappers = self.config.wrappers
         try:
             plain = {

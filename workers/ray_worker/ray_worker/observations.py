@@ -42,6 +42,11 @@ class Codec(msgspec.Struct, frozen=True):
                 return (self.size,)
 
     @property
+    def is_identity(self) -> bool:
+        """Whether float32 observations come out as they went in."""
+        return self.kind == "vector" and not self.masked and self.shape == (self.size,)
+
+    @property
     def encoded_space(self) -> spaces.Box:
         low, high = (0.0, 1.0) if self.kind in ("image", "category") else (-np.inf, np.inf)
         return spaces.Box(low, high, self.encoded_shape, np.float32)

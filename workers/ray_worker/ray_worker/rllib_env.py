@@ -14,7 +14,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray_worker.config import EnvironmentConfig
 from ray_worker.environments import EnvironmentFactory
 from ray_worker.fastlane import make_watched
-from ray_worker.games import AGENT, Turn
+from ray_worker.games import AGENT, Game, Turn
 from ray_worker.observations import Codec
 
 MASK = "action_mask"
@@ -41,8 +41,8 @@ class MultiAgentGame(MultiAgentEnv):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         factory = EnvironmentFactory(msgspec.convert(dict(config), EnvironmentConfig))
-        self._codecs = factory.facts().codecs
         self._game = make_watched(factory)
+        self._codecs = factory.codecs(self._game)
         self.possible_agents = list(self._game.agents)
         self.agents = list(self.possible_agents)
         self.action_spaces = dict(self._game.action_spaces)
@@ -72,13 +72,23 @@ class MultiAgentGame(MultiAgentEnv):
         self._game.close()
 
 
+def make_single(config: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
+    """A Gymnasium environment for RLlib: as it is, where its observations need no encoding."""
+    factory = EnvironmentFactory(msgspec.convert(dict(config), EnvironmentConfig))
+    game = make_watched(factory)
+    codec = factory.codecs(game)[AGENT]
+    if game.observation_spaces[AGENT].dtype == np.float32 and codec.is_identity:
+        env: gymnasium.Env[Any, Any] = game.env
+        return env
+    return SingleAgentGame(game, codec)
+
+
 class SingleAgentGame(gymnasium.Env[Any, Any]):
     """A Gymnasium environment whose observations are encoded."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        factory = EnvironmentFactory(msgspec.convert(dict(config), EnvironmentConfig))
-        self._game = make_watched(factory)
-        self._codec = factory.facts().codecs[AGENT]
+    def __init__(self, game: Game, codec: Codec) -> None:
+        self._game = game
+        self._codec = codec
         self.action_space = self._game.action_spaces[AGENT]
         self.observation_space = network_space(self._codec, self.action_space)
         self.render_mode = "rgb_array"

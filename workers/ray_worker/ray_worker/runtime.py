@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import time
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mosaic.worker import CheckpointError, Command, Run
-from ray_worker.cluster import own_cluster
+from ray_worker.cluster import cluster
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFactory, EnvironmentFacts
 from ray_worker.league import League
@@ -21,6 +22,7 @@ __all__ = ["EnvironmentFactory", "RayWorkerRuntime"]
 
 ALGORITHM_FOLDER = "algorithm"
 STATE_FILE = "state.json"
+BUFFER_FILE = "replay_buffer.pkl"
 # Any large odd number will do: seeds of attempts that go on from different steps must not meet.
 SEED_STRIDE = 1_000_003
 
@@ -50,8 +52,8 @@ class RayWorkerRuntime:
         self._save_requested = False
 
     def run(self) -> Mapping[str, Any]:
-        """Train with a Ray of our own."""
-        with own_cluster(self._config.resources, self._run.attempt):
+        """Train with the Ray that the config asks for."""
+        with cluster(self._config.resources, self._run.attempt):
             return self.train()
 
     def train(self) -> Mapping[str, Any]:
@@ -68,6 +70,7 @@ class RayWorkerRuntime:
         try:
             if resume is not None:
                 algorithm.restore_from_path(str(resume / ALGORITHM_FOLDER))
+                self._restore_buffer(algorithm, resume)
                 if self._league:
                     self._league.restore(resume)
             elif self._league:
@@ -95,6 +98,11 @@ class RayWorkerRuntime:
                 )
         self._state = msgspec.json.decode((self._run.resume_folder / STATE_FILE).read_bytes(), type=RunState)
         return self._run.resume_folder
+
+    def _restore_buffer(self, algorithm: Any, checkpoint: Path) -> None:
+        """RLlib's checkpoints leave the replay buffer out. It is pickled, as all of RLlib's own state is."""
+        if (checkpoint / BUFFER_FILE).exists() and self._config.checkpoint.replay_buffer:
+            algorithm.local_replay_buffer.set_state(pickle.loads((checkpoint / BUFFER_FILE).read_bytes()))
 
     def _train(self, algorithm: Any, reporter: Any) -> None:
         budget = self._config.training.total_timesteps
@@ -137,6 +145,9 @@ class RayWorkerRuntime:
         def write(folder: Path) -> None:
             algorithm.save_to_path(str(folder / ALGORITHM_FOLDER))
             (folder / STATE_FILE).write_bytes(msgspec.json.encode(self._state))
+            buffer = getattr(algorithm, "local_replay_buffer", None)
+            if buffer is not None and self._config.checkpoint.replay_buffer:
+                (folder / BUFFER_FILE).write_bytes(pickle.dumps(buffer.get_state()))
             snapshots = self._league.save(folder) if self._league else None
             export.write_policies(folder, algorithm, self._config, self._plan, snapshots)
 

@@ -19,7 +19,7 @@ LOCK = "lock"
 RAY_FOLDER = "r"
 SESSION_NAME = "s"
 # Linux allows 107 bytes for the path of a socket; this is Ray's longest.
-LONGEST = 107 - len(f"/{RAY_FOLDER}/{SESSION_NAME}/sockets/plasma_store")
+LONGEST = 107 - len(f"/{RAY_FOLDER}1/{SESSION_NAME}/sockets/plasma_store")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,6 +60,10 @@ class GameSession:
             if not space.contains(checked[agent]):
                 raise ValueError(f"action: got {action!r}, allowed: {space}")
         return checked
+
+    def render(self) -> Mapping[str, Any]:
+        frame = np.ascontiguousarray(self._game.render(), dtype=np.uint8)
+        return {"shape": list(frame.shape), "rgb8": base64.b64encode(frame.tobytes()).decode()}
 
     def close(self) -> None:
         self._game.close()

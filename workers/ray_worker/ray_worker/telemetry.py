@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from mosaic.worker.telemetry import TelemetryEmitter
 from ray_worker.callbacks import EPISODES
 from ray_worker.policies import SHARED
 
+RESOURCES_EVERY_S = 10.0
 ALL_MODULES = "__all_modules__"
 TIMERS = {
     "env_runner_sampling_timer": "time/sample_s",
@@ -33,6 +35,7 @@ class Reporter:
         self._telemetry = telemetry
         self._process = psutil.Process()
         self._process.cpu_percent()
+        self._looked = float("-inf")
         self.episodes = episodes_before
         self.recent_return: float | None = None
 
@@ -59,7 +62,10 @@ class Reporter:
         self.episodes += 1
 
     def _resources(self) -> dict[str, float]:
-        """Of this process and all that Ray has started for it."""
+        """Of this process and all that Ray has started for it; looking at them takes time, so not often."""
+        if time.monotonic() < self._looked + RESOURCES_EVERY_S:
+            return {}
+        self._looked = time.monotonic()
         memory = 0
         for process in (self._process, *self._process.children(recursive=True)):
             try:

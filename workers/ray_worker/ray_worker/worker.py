@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mosaic.worker import Algorithm, ConfigError, ConfigFields, Policy, Run, Session, Worker, refuse
+from mosaic.worker import Algorithm, ConfigFields, Policy, Run, Session, Worker
 from ray_worker import CAPABILITIES, __version__
 from ray_worker.algo_params import described_algorithms
+from ray_worker.cluster import check_reachable, check_room
 from ray_worker.config import RayWorkerConfig, ResourceConfig
 
 
@@ -71,9 +72,7 @@ class RayWorker(Worker[RayWorkerConfig]):
 
 
 def check_resources(resources: ResourceConfig) -> None:
-    """Ray waits silently and for ever for what a machine does not have."""
-    cpus = len(os.sched_getaffinity(0))
-    wanted = resources.num_workers * resources.num_cpus + resources.num_learners
-    if wanted > cpus:
-        allowed = f"what this machine can place: {cpus} CPUs for workers ({resources.num_cpus} each) and learners"
-        raise ConfigError(refuse("resources.num_workers", resources.num_workers, allowed))
+    if resources.address:
+        check_reachable(resources.address)
+    else:
+        check_room(resources, len(os.sched_getaffinity(0)), "this machine")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,17 @@ def small(algorithm: str, environment: str, steps: int) -> Any:
     )
 
 
-@pytest.mark.parametrize(("algorithm", "environment"), CELLS, ids=["-".join(cell) for cell in CELLS])
+# One cell of each kind of learner; the others are slow tests.
+REPRESENTATIVE = {("A2C", "one-discrete"), ("DQN", "masked"), ("APPO", "one-discrete"), ("SAC", "one-continuous")}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "environment"),
+    [
+        pytest.param(*cell, id="-".join(cell), marks=() if cell in REPRESENTATIVE else pytest.mark.slow)
+        for cell in CELLS
+    ],
+)
 def test_it_trains_saves_serves_and_goes_on(train: Train, algorithm: str, environment: str) -> None:
     first = train(small(algorithm, environment, 300))
     assert first.episodes
@@ -95,6 +107,17 @@ def test_actors_choose_what_rllib_would(train: Train, algorithm: str) -> None:
         squashed = np.tanh(actions.to_deterministic().sample().numpy()[0])
         # Pendulum's torque goes from -2 to 2.
         assert chosen == pytest.approx(2 * squashed, abs=1e-4)
+
+
+def test_the_replay_buffer_is_saved_and_restored_if_asked(train: Train) -> None:
+    config = small("DQN", "one-discrete", 300)
+    config = replace(config, checkpoint=replace(config.checkpoint, replay_buffer=True))
+    checkpoint = train(config).checkpoints[-1][1]
+    saved = pickle.loads((checkpoint / "replay_buffer.pkl").read_bytes())
+    # Stopped before its first step: what it saves is what it has restored.
+    again = train(config, resume=checkpoint, stop_after=0).checkpoints[-1][1]
+    restored = pickle.loads((again / "replay_buffer.pkl").read_bytes())
+    assert len(saved["episodes"]) == len(restored["episodes"]) > 0
 
 
 def test_q_learning_on_continuous_actions_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -70,9 +71,13 @@ def test_an_environment_is_stepped_from_outside(
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"run_id": "x", "environment": environment, "resources": {"num_workers": 0}}))
     arguments = ["--config", str(path), "--interactive"]
-    early, reset, good, bad, _ = talk(arguments, [steps[0], {"cmd": "reset", "seed": 3}, *steps, {"cmd": "stop"}])[1:]
+    early, reset, good, bad, _ = talk(
+        arguments, [steps[0], {"cmd": "reset", "seed": 3, "render": True}, *steps, {"cmd": "stop"}]
+    )[1:]
     assert "reset first" in early["error"]
     assert reset["type"] == "reset"
+    height, width, channels = reset["frame"]["shape"]
+    assert len(base64.b64decode(reset["frame"]["rgb8"])) == height * width * channels
     assert good["type"] == "step"
     assert "allowed:" in bad["error"]
     if "family" in environment:

@@ -26,8 +26,12 @@ def test_the_state_is_all_observations_side_by_side_with_zeros_for_the_dead() ->
     "environment",
     [
         {"family": "mpe", "env_id": "simple_spread_v3", "env_kwargs": {"max_cycles": 25}},
-        {"family": "mpe", "env_id": "simple_adversary_v3", "env_kwargs": {"max_cycles": 25}},
-        {"family": "sisl", "env_id": "multiwalker_v9", "wrappers": {"max_steps": 30}},
+        pytest.param(
+            {"family": "mpe", "env_id": "simple_adversary_v3", "env_kwargs": {"max_cycles": 25}}, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            {"family": "sisl", "env_id": "multiwalker_v9", "wrappers": {"max_steps": 30}}, marks=pytest.mark.slow
+        ),
         {
             "family": "butterfly",
             "env_id": "knights_archers_zombies_v10",

@@ -107,8 +107,12 @@ MULTI_AGENT: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+QUICK = {"masked", "padded", "dying"}
+
+
 @pytest.mark.parametrize(
-    ("environment", "policies"), [one[1:] for one in MULTI_AGENT], ids=[one[0] for one in MULTI_AGENT]
+    ("environment", "policies"),
+    [pytest.param(*one[1:], id=one[0], marks=() if one[0] in QUICK else pytest.mark.slow) for one in MULTI_AGENT],
 )
 def test_many_agents_train_and_play_from_the_checkpoint(
     train: Train, environment: dict[str, Any], policies: str
@@ -165,6 +169,7 @@ def test_what_cannot_work_is_said_before_anything_starts(changes: dict[str, Any]
     assert words in error.message
 
 
+@pytest.mark.slow
 def test_runner_processes_play_too(train: Train) -> None:
     told = train(make_config(resources={"num_workers": 2, "num_envs_per_worker": 2}))
     assert {episode["worker"] for episode in told.episodes} == {1, 2}
