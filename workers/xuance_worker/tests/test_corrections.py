@@ -23,7 +23,8 @@ def collect(monkeypatch: pytest.MonkeyPatch, without: str | None, **values: Any)
     plan = make_plan(config)
     building.prepare_xuance()
     agent = building.build_agent(config, plan, vector.make_vector(config, plan))
-    agent.log_infos = lambda *_: None
+    agent.logged = {}
+    agent.log_infos = lambda info, _: agent.logged.update(info)
     for _ in range(2):
         agent.train(10)
     agent.train_envs.close()
@@ -87,6 +88,19 @@ def test_upstream_cannot_build_coma(monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setattr(IAC_Learner, "__init__", corrections.uncorrected(IAC_Learner.__init__))
         with pytest.raises(TypeError, match="delta"):
             collect(patched, "allow_missing_huber_delta", **COMA)
+
+
+# In QMIX, the mixing network's activation hides the size of the wrong targets.
+@pytest.mark.parametrize("algorithm", ["iql", "vdn"])
+def test_masked_actions_are_worth_nothing_in_targets(monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
+    game = {"env_family": "classic", "env_id": "tictactoe_v3", "algorithm": algorithm, "parallels": 2}
+    often = {"start_training": 10, "training_frequency": 2, "buffer_size": 100}
+    losses = []
+    for without in (None, "look_ahead_with_next_mask"):
+        logged = collect(monkeypatch, without, hyperparameters=often, batch_size=32, **game).logged
+        losses.append(max(value for name, value in logged.items() if "loss" in name.lower()))
+    assert losses[0] < 100
+    assert losses[1] > 1e15
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 VERIFIED = ("1.4.4",)
+MISTAKEN_LEARNERS = ("IQL_Learner", "VDN_Learner", "QMIX_Learner")
 
 
 class UnverifiedRelease(Exception):
@@ -67,6 +68,25 @@ def remember_states(envs: Any) -> None:
         step_async(actions)
 
     envs.step_async = with_states_kept
+
+
+def look_ahead_with_next_mask(agent: Any) -> None:
+    """With action masks, double Q-learning picks the next step's action by this step's mask in IQL, VDN and QMIX.
+
+    An action that is not allowed then is worth -1e10, and that becomes a target. These learners use this step's mask
+    for nothing else, so they are given the next one's in its place.
+    """
+    learner = agent.learner
+    if agent.on_policy or not agent.use_actions_mask or type(learner).__name__ not in MISTAKEN_LEARNERS:
+        return
+    build = learner.build_training_data
+
+    def with_next_mask(*args: Any, **kwargs: Any) -> Any:
+        data = build(*args, **kwargs)
+        data["avail_actions"] = data["avail_actions_next"]
+        return data
+
+    learner.build_training_data = with_next_mask
 
 
 def explore_as_long_as_asked(agent: Any) -> None:
