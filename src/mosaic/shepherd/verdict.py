@@ -67,9 +67,14 @@ def judge(seen: Seen) -> Verdict:
         )
     if exit_code is None:
         return verdict("lost", "unknown", "the worker's end was not seen")
-    said = seen.failure or seen.last_words or f"exit code {exit_code} without a word"
+    said = seen.failure or seen.last_words
     if seen.completed is not None:
-        said = f"reported '{seen.completed}' and then ended with exit code {exit_code}: {said}"
+        said = f"reported '{seen.completed}' and then ended with exit code {exit_code}" + (f": {said}" if said else "")
+    elif not said:
+        said = f"exit code {exit_code} without a word"
+    elif seen.failure is None and exit_code != _BAD_CONFIG:
+        # The last line of its log may be an error, or anything else that it happened to print.
+        said = f"exit code {exit_code}; it last said: {said}"
     return verdict("failed", "bad_config" if exit_code == _BAD_CONFIG else "error", said)
 
 
