@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mosaic.cli.watch_lines import event_text, state_text
 from mosaic.cli.watch_model import CURVE_POINTS, Curve, WatchModel
 
 
@@ -83,3 +84,12 @@ def test_the_curve_is_the_workers_own_return_metric_where_there_is_one() -> None
     assert model.curve == [5.0, 6.0]
     assert model.recent_return == 1.5
     assert model.episodes == 2
+
+
+def test_lines_say_nothing_twice_and_stay_lines() -> None:
+    again = "attempt 2: resumed from the checkpoint at step 10"
+    assert state_text(WatchModel(view(attempt=2, detail=again))) == f"toy RUNNING: {again}"
+    assert state_text(WatchModel(view(attempt=2, detail="paused"))) == "toy RUNNING, attempt 2: paused"
+    assert event_text(row(1, "run_failed", error="ValueError: two\n lines")) == "failed: ValueError: two lines"
+    assert event_text(row(1, "stage", name="train", index=2, total=3)) == "stage train (2 of 3)"
+    assert event_text(row(1, "stage", name="unannounced", index=0, total=3)) == "stage unannounced"

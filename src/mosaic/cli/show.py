@@ -95,9 +95,14 @@ def _end(run: Run) -> Iterator[tuple[str, str]]:
     record = run.exit
     if record is None:
         return
-    how = [f"exit code {record['exit_code']}"] if record["exit_code"] is not None else []
-    how += [record["signal"]] if record["signal"] else []
-    yield "ended", end_text(record) + (f"  ({', '.join(how)})" if how else "")
+    text = end_text(record)
+    how = []
+    # The message may say it; a script's own exit code is told there, not the one of what ran it.
+    if record["exit_code"] is not None and "exit code" not in text:
+        how.append(f"exit code {record['exit_code']}")
+    if record["signal"] and record["signal"] not in text:
+        how.append(record["signal"])
+    yield "ended", text + (f"  ({', '.join(how)})" if how else "")
 
 
 def end_text(record: dict[str, Any]) -> str:
@@ -138,5 +143,6 @@ def _attempt(attempt: dict[str, Any]) -> str:
     start = "from the beginning" if attempt["resumed_step"] is None else f"from step {attempt['resumed_step']:,}"
     text = f"{attempt['attempt']}  {format.moment(attempt['started'])}  {start}"
     if attempt["outcome"]:
-        text += f", {attempt['outcome']}: {attempt['message']}"
+        outcome, message = attempt["outcome"], attempt["message"]
+        text += f", {message}" if message.startswith(outcome) else f", {outcome}: {message}"
     return text

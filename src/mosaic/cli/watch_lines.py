@@ -19,6 +19,7 @@ class LineWriter:
         self._model = model
         self._state = ""
         self._told = 0
+        self._last_progress = ""
         self._next = time.monotonic()
 
     def start(self) -> None:
@@ -29,7 +30,7 @@ class LineWriter:
         for row in events:
             self._line(event_text(row), row["time"])
         if time.monotonic() >= self._next and self._model.view["state"] == "RUNNING" and self._model.step is not None:
-            self._line(progress_text(self._model))
+            self._progress()
             self._next = time.monotonic() + INTERVALS_S[min(self._told, len(INTERVALS_S) - 1)]
             self._told += 1
 
@@ -45,9 +46,14 @@ class LineWriter:
         told = view["state"] + (view["detail"] if view["state"] == "QUEUED" else "")
         if told != self._state:
             self._state = told
-            if view["ended"] is not None and self._model.step is not None:
-                self._line(progress_text(self._model))
+            has_news = self._model.step is not None and progress_text(self._model) != self._last_progress
+            if view["ended"] is not None and has_news:
+                self._progress()
             self._line(state_text(self._model))
+
+    def _progress(self) -> None:
+        self._last_progress = progress_text(self._model)
+        self._line(self._last_progress)
 
     def _line(self, text: str, timestamp: float | None = None) -> None:
         click.echo(f"{format.clock(timestamp or time.time())} {text}")
@@ -55,9 +61,12 @@ class LineWriter:
 
 def state_text(model: WatchModel) -> str:
     view = model.view
-    attempt = f", attempt {view['attempt']}" if view["attempt"] > 1 else ""
+    ended = view["exit"] is not None and view["ended"] is not None
+    # The detail of a later attempt begins with its number.
+    said = not ended and view["detail"].startswith("attempt ")
+    attempt = f", attempt {view['attempt']}" if view["attempt"] > 1 and not said else ""
     text = f"{view['name']} {view['state']}{attempt}"
-    if view["exit"] is not None and view["ended"] is not None:
+    if ended:
         record = view["exit"]
         text += f" after {format.duration(record['ended'] - record['started'])}"
         if record["message"] and view["state"] != "SUCCEEDED":
@@ -85,13 +94,13 @@ def event_text(row: dict[str, Any]) -> str:
         case "checkpoint":
             return f"checkpoint at step {row['step']:,}: {row['path']}"
         case "stage":
-            place = f" ({row['index']} of {row['total']})" if row.get("total") else ""
+            place = f" ({row['index']} of {row['total']})" if row.get("index") and row.get("total") else ""
             return f"stage {row['name']}{place}"
         case "log":
             level = row.get("level", "info")
             return row["message"] if level == "info" else f"{level}: {row['message']}"
         case "run_failed":
-            return f"failed: {row['error']}"
+            return f"failed: {' '.join(row['error'].split())}"
         case "attempt":
             origin = f" from step {row['resumed_step']:,}" if row.get("resumed_step") is not None else ""
             return f"attempt {row['attempt']} begins{origin}"

@@ -31,8 +31,9 @@ class Screen:
         if model.metrics:
             lines += self._metrics(width)
         if model.stage is not None:
-            place = f"  {model.stage['index']} of {model.stage['total']}" if model.stage.get("total") else ""
-            lines.append(_labelled("stage", model.stage["name"] + place))
+            stage = model.stage
+            place = f"  {stage['index']} of {stage['total']}" if stage.get("index") and stage.get("total") else ""
+            lines.append(_labelled("stage", stage["name"] + place))
         if model.checkpoint is not None:
             lines.append(_labelled("checkpoint", f"step {model.checkpoint['step']:,}"))
         lines += [_labelled("log" if index == 0 else "", line) for index, line in enumerate(model.logs)]
