@@ -14,10 +14,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SOURCE = CHECKOUT / "src" / "mosaic"
 
 # What a part of mosaic may import of mosaic, besides itself.
-FOUNDATION = {"paths", "files"}
+FOUNDATION = {"paths", "files", "flock"}
 LAYERS: dict[str, set[str]] = {
     "paths": set(),
     "files": set(),
+    "flock": set(),
     "worker": FOUNDATION,
     "fastlane": FOUNDATION,
     "envs": FOUNDATION | {"worker", "fastlane"},
@@ -35,6 +36,7 @@ TOP = {"client", "cli"}  # may import all of it; nothing below may import them
 PACKAGES: dict[str, set[str]] = {
     "paths": set(),
     "files": set(),
+    "flock": set(),
     "envs": set(),
     "worker": {"msgspec", "numpy"},
     "fastlane": {"msgspec", "numpy"},

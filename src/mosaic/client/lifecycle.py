@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mosaic import __version__
+from mosaic import __version__, flock
 from mosaic.client.errors import DaemonStartFailed, MosaicError, NoDaemon
 from mosaic.client.transport import DaemonInfo, read_daemon_info
 from mosaic.paths import HOME_VARIABLE, Home
@@ -64,18 +63,7 @@ def stop_daemon(client: Client) -> None:
 
 def lock_is_held(home: Home) -> bool:
     """Whether a daemon lives: it holds the lock for as long as it does."""
-    try:
-        descriptor = os.open(home.daemon_lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(descriptor)
+    return flock.is_held(home.daemon_lock)
 
 
 def _answering(client: Client) -> DaemonInfo | None:

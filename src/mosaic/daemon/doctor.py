@@ -7,7 +7,6 @@ lives is nobody's to touch.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from mosaic import flock
 from mosaic.daemon.recovery import TRASH_PREFIX, enter, job_of
 from mosaic.daemon.registry import Row
 from mosaic.daemon.trainer import Trainer
@@ -260,17 +260,7 @@ def _command(pid: int) -> str:
 
 def _is_being_installed(home: Home, path: Path) -> bool:
     key = path.name.strip(".").removesuffix(".new").removesuffix(".old")
-    try:
-        descriptor = os.open(home.envs / f"{key}.lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return flock.is_held(home.envs / f"{key}.lock")
 
 
 async def _kill(folder: RunFolder) -> None:

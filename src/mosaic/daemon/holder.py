@@ -5,14 +5,13 @@ Imports little, so that a second daemon knows at once that it is one.
 
 from __future__ import annotations
 
-import fcntl
 import http.client
 import json
 import os
 import sys
-import time
 from urllib.parse import urlsplit
 
+from mosaic.flock import try_lock
 from mosaic.paths import Home
 
 HOST = "127.0.0.1"
@@ -29,30 +28,17 @@ def take_lock(home: Home, *, takeover: bool) -> int:
     """The lock as a descriptor that holds it; raises AlreadyRunning."""
     home.trainer.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(home.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if takeover and not _try_lock(descriptor, LOCK_PATIENCE_S):
+    if takeover and not try_lock(descriptor, wait_s=LOCK_PATIENCE_S):
         _ask_to_stop(home)
         patience = TAKEOVER_PATIENCE_S
     else:
         patience = LOCK_PATIENCE_S
-    if not _try_lock(descriptor, patience):
+    if not try_lock(descriptor, wait_s=patience):
         os.close(descriptor)
         raise AlreadyRunning(f"another daemon has this home ({home.root}): {_describe_holder(home)}")
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
-
-
-def _try_lock(descriptor: int, patience: float) -> bool:
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.01)
-        else:
-            return True
 
 
 def _describe_holder(home: Home) -> str:

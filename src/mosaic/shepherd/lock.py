@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 
 import msgspec
 
+from mosaic import flock
 from mosaic.files import write_atomic
 from mosaic.paths import RunFolder
 
@@ -25,36 +24,16 @@ class ShepherdInfo(msgspec.Struct, kw_only=True):
 
 
 def take_lock(folder: RunFolder, *, wait_s: float = 0.5) -> int | None:
-    """The run's lock as a descriptor that holds it until closed, or None if somebody else does.
-
-    Waits a little, since `is_locked` of somebody else holds it for an instant.
-    """
+    """The run's lock as a descriptor that holds it until closed, or None if somebody else does."""
     descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(descriptor)
-                return None
-            time.sleep(0.005)
-        else:
-            return descriptor
+    if flock.try_lock(descriptor, wait_s=wait_s):
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def is_locked(folder: RunFolder) -> bool:
-    try:
-        descriptor = os.open(folder.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return flock.is_held(folder.lock)
 
 
 def read_shepherd(folder: RunFolder) -> ShepherdInfo | None:
