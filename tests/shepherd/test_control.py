@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 
 import pytest
@@ -215,3 +217,19 @@ def test_control_never_blocks_on_a_shepherd_that_does_not_read(shepherd):
     run.wait_for(lambda: len(run.rows("checkpoint")) > 100, "checkpoints")
     run.send("cancel")
     assert run.wait().outcome == "cancelled"
+
+
+def test_a_worker_that_ends_with_commands_unread_is_no_trouble():
+    """The poll may tell of its end and of its stdin at once: the second handler finds the pipe closed by the first."""
+    read, write = os.pipe2(os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, b"x" * 4096)
+    poll = select.poll()
+    stdin = control.WorkerInput(write, poll)
+    assert stdin.send("checkpoint")
+    os.close(read)
+    assert [descriptor for descriptor, _ in poll.poll(0)] == [write]
+    stdin.close()
+    stdin.flush()
+    assert not stdin.send("stop")

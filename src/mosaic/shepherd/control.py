@@ -109,6 +109,8 @@ class WorkerInput:
 
     def flush(self) -> None:
         """Write what the pipe takes; the poll loop calls this again when it takes more."""
+        if self._closed:
+            return  # by another handler, after the poll
         try:
             self._waiting = self._waiting[os.write(self._descriptor, self._waiting) :]
         except BlockingIOError:
