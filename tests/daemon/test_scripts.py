@@ -109,3 +109,9 @@ def test_any_file_has_a_header_or_a_clear_refusal(content: bytes) -> None:
 def test_a_step_count_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="total_timesteps"):
         read_header(f"# @total_timesteps {text}\n".encode())
+
+
+def test_a_total_that_no_database_holds_keeps_the_run_from_nothing(shared_daemon: Any) -> None:
+    run = shared_daemon.script(f"#!/bin/sh\n# @total_timesteps {10**30}\nexit 0\n")
+    view = shared_daemon.wait_ended(run)
+    assert (view["state"], view["total_steps"]) == ("SUCCEEDED", None)

@@ -14,6 +14,7 @@ from mosaic.shepherd.launch import LaunchError, read_launch
 from mosaic.shepherd.lock import take_lock
 from mosaic.shepherd.status import RunStatus, read_status
 from mosaic.store import RunReader, StoreError
+from mosaic.store.schema import INTEGER_MAX
 from mosaic.worker import CheckpointError
 from mosaic.worker.checkpoints import latest, read_card
 
@@ -84,7 +85,7 @@ def total_steps(folder: RunFolder, row: Row) -> int | None:
 
 def configured_steps(row: Row) -> int | None:
     total = row.job.config.get("total_timesteps")
-    return int(total) if isinstance(total, (int, float)) and total > 0 else None
+    return int(total) if isinstance(total, (int, float)) and 0 < total <= INTEGER_MAX else None
 
 
 def resume_point(folder: RunFolder) -> ResumePoint | None:
