@@ -39,10 +39,14 @@ class Subject:
     patience_s: float = 120.0
     grace_s: float = 30.0
     _description: dict[str, Any] | None = field(default=None, repr=False)
+    _silent: bool = field(default=False, repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
+        if self._silent:
+            raise CheckSkipped("needs a --describe that works")
         if self._description is None:
+            self._silent = True
             done = self.call("--describe")
             if done.returncode != 0:
                 raise CheckFailed(f"--describe exits with {done.returncode}: {last_line(done.stderr)}")
@@ -50,6 +54,7 @@ class Subject:
                 self._description = msgspec.json.decode(done.stdout, type=dict[str, Any])
             except msgspec.DecodeError as error:
                 raise CheckFailed(f"--describe does not print one JSON object on stdout: {error}") from None
+            self._silent = False
         return self._description
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
