@@ -33,7 +33,7 @@ def test_train_refuses_what_the_schema_does_before_anything_starts(mosaic: Any) 
     assert done.stderr.count("\n") == 1
     assert "'--learning-rate': got '2', allowed: number > 0 and <= 1" in done.stderr
     assert "did you mean --learning-rate?" in mosaic("train", "tabular", "--learnin-rate", "2", code=2).stderr
-    assert "did you mean 'tabular'?" in mosaic("train", "tabluar", code=2).stderr
+    assert "did you mean 'tabular'?" in mosaic("train", "tabluar", code=4).stderr
 
 
 def test_help_of_a_worker_shows_its_hyperparameters(mosaic: Any) -> None:

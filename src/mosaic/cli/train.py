@@ -13,6 +13,7 @@ from mosaic.cli.flags import ConfigOption, SchemaValue, fields_of, given_values,
 from mosaic.cli.options import make_client
 from mosaic.cli.submission import SubmitOptions, read_json_object, submit, submit_options
 from mosaic.cli.workers import describe, installed_or_install, known_names
+from mosaic.client.errors import NoSuchWorker
 from mosaic.paths import Home
 from mosaic.worker.description import default_at, value_at
 
@@ -38,7 +39,7 @@ class TrainGroup(click.Group):
                 raise click.UsageError("say the worker first, as in `mosaic train tabular --seed 3`", ctx)
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
-            raise click.UsageError(f"no such worker: {name!r}; {hint} (`mosaic worker install` brings others)", ctx)
+            raise NoSuchWorker(f"no such worker: {name!r}; {hint} (`mosaic worker install` brings others)")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
