@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -129,3 +132,15 @@ def test_session_of_a_board_game() -> None:
     with pytest.raises(ValueError, match="player_2"):
         session.step({"player_1": 1})
     session.close()
+
+
+def test_checking_a_config_needs_neither_torch_nor_xuance() -> None:
+    """Else every submit of a run and every dry run would wait for them."""
+    check = (
+        "import sys; from xuance_worker.worker import XuanCeWorker;"
+        "from xuance_worker.config import XuanCeWorkerConfig;"
+        "worker = XuanCeWorker(); worker.describe(); worker.validate(XuanCeWorkerConfig());"
+        "print([name for name in ('torch', 'xuance') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

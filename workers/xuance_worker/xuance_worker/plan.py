@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gymnasium import spaces
 
-from mosaic.worker import ConfigError, refuse
+from mosaic.worker import CheckpointError, ConfigError, refuse
+from mosaic.worker.checkpoints import read_card
+from xuance_worker import CAPABILITIES
 from xuance_worker.algorithm_registry import ENTRIES, Entry, Kind, defaults
 from xuance_worker.config import XuanCeWorkerConfig
 from xuance_worker.environments import Game, make_game
@@ -171,3 +174,16 @@ def _check_divisible(config: XuanCeWorkerConfig, buffer: int, by: int, name: str
 def _check_minibatch(buffer: int, size: int, name: str) -> None:
     if buffer % size:
         raise ConfigError(refuse("batch_size", size, f"a number that divides {name} ({buffer})"))
+
+
+def check_card(folder: Path, config: XuanCeWorkerConfig, plan: Plan) -> None:
+    """Is this a checkpoint for this config? Known from its card alone."""
+    card = read_card(folder)
+    for what, saved, wanted in (
+        ("worker", card.worker, CAPABILITIES.worker_type),
+        ("algorithm", card.algorithm, config.algorithm),
+        ("agents", card.agents, list(plan.agents)),
+        ("parameter_sharing", card.extra.get("parameter_sharing"), plan.sharing),
+    ):
+        if saved != wanted:
+            raise CheckpointError(f"checkpoint {folder.name}: its {what} is {saved!r}, this run's is {wanted!r}")

@@ -11,35 +11,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mosaic.worker import CheckpointError, ConfigError, refuse
+from mosaic.worker import ConfigError, refuse
 from mosaic.worker.checkpoints import read_card
 from xuance_worker import CAPABILITIES, checkpoints
+from xuance_worker.building import build_agent, prepare_xuance
 from xuance_worker.config import XuanCeWorkerConfig
 from xuance_worker.environments import AGENT, Game
 from xuance_worker.plan import Plan, make_plan
-
-
-def check_card(folder: Path, config: XuanCeWorkerConfig, plan: Plan) -> None:
-    """Is this a checkpoint for this config? Known from its card alone."""
-    card = read_card(folder)
-    for what, saved, wanted in (
-        ("worker", card.worker, CAPABILITIES.worker_type),
-        ("algorithm", card.algorithm, config.algorithm),
-        ("agents", card.agents, list(plan.agents)),
-        ("parameter_sharing", card.extra.get("parameter_sharing"), plan.sharing),
-    ):
-        if saved != wanted:
-            raise CheckpointError(f"checkpoint {folder.name}: its {what} is {saved!r}, this run's is {wanted!r}")
+from xuance_worker.vector import from_unit, make_vector
 
 
 class TrainedPolicy:
     """Acts greedily for one agent or all agents of the environment that it was trained on."""
 
     def __init__(self, folder: Path) -> None:
-        # Not at the top: torch takes seconds to import, and a bad checkpoint should be told at once.
-        from xuance_worker.building import build_agent, prepare_xuance
-        from xuance_worker.vector import from_unit, make_vector
-
         card = read_card(folder)
         if card.worker != CAPABILITIES.worker_type:
             raise ConfigError(refuse("checkpoint", card.worker, f"a checkpoint of worker {CAPABILITIES.worker_type!r}"))
@@ -53,7 +38,6 @@ class TrainedPolicy:
         self._agent = build_agent(dataclasses.replace(config, parallels=1), small, self._envs)
         checkpoints.read_for_acting(folder, self._agent)
         self._game: Game = self._envs.envs[0].env.game
-        self._from_unit = from_unit
 
     def actions_for_vector(self, game: Game) -> Any:
         """What to do where this game stands, in the form that XuanCe's vector environments take."""
@@ -63,7 +47,7 @@ class TrainedPolicy:
         """Of one agent (`info["agent"]` says which), or of all that `observation` has an entry for."""
         if not self._plan.entry.is_multi_agent:
             seen = {AGENT: self._vector(AGENT, observation)}
-            return self._from_unit(self._act(seen, None), self._game.action_spaces[AGENT])
+            return from_unit(self._act(seen, None), self._game.action_spaces[AGENT])
         several = isinstance(observation, Mapping) and bool(observation) and set(observation) <= set(self._plan.agents)
         if several:
             masks = info.get("action_mask", {})

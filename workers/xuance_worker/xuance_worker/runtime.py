@@ -14,8 +14,8 @@ from mosaic.worker.checkpoints import verify
 from xuance_worker import checkpoints
 from xuance_worker.building import build_agent, prepare_xuance
 from xuance_worker.config import XuanCeWorkerConfig
-from xuance_worker.plan import Plan, make_plan
-from xuance_worker.policy import TrainedPolicy, check_card
+from xuance_worker.plan import Plan, check_card, make_plan
+from xuance_worker.policy import TrainedPolicy
 from xuance_worker.telemetry import Reporter, TensorBoardTracker, Tracker, WandbTracker
 from xuance_worker.vector import make_vector
 

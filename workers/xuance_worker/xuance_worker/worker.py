@@ -34,8 +34,7 @@ class XuanCeWorker(Worker[XuanCeWorkerConfig]):
         return described()
 
     def validate(self, config: XuanCeWorkerConfig) -> None:
-        from xuance_worker.plan import make_plan
-        from xuance_worker.policy import check_card
+        from xuance_worker.plan import check_card, make_plan
 
         plan = make_plan(config)
         if config.mode == "evaluate" and not config.checkpoint:
