@@ -12,7 +12,7 @@ import pytest
 
 from mosaic.paths import RunFolder
 from mosaic.shepherd.exit_record import read_exit
-from mosaic.shepherd.limits import MemoryCgroup
+from mosaic.shepherd.limits import MemoryCgroup, cgroup_name, remove_left_cgroup
 from mosaic.shepherd.rotating import RotatingLog
 
 COUNTING = """
@@ -84,6 +84,14 @@ def test_a_delegated_cgroup_is_used(cgroup_tree):
     assert (folder / "cgroup.procs").read_text() == "4711"
     (folder / "memory.events").write_text("low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n")
     assert group.killed_by_kernel == 3
+
+
+def test_a_cgroup_that_a_killed_shepherd_left_is_removed(cgroup_tree):
+    left = cgroup_tree / "cgroup" / "app.slice" / "mosaic-R1.2"
+    left.mkdir()
+    remove_left_cgroup(cgroup_name("R1", 2), proc_self=cgroup_tree / "proc")
+    assert not left.exists()
+    remove_left_cgroup(cgroup_name("R1", 3), proc_self=cgroup_tree / "proc")  # there is none
 
 
 def test_without_a_memory_controller_there_is_no_cgroup(cgroup_tree):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from mosaic.shepherd.launch import shared_memory_folder
+from mosaic.shepherd.limits import cgroup_name, remove_left_cgroup
 from mosaic.shepherd.lock import ShepherdInfo
 from mosaic.shepherd.processes import Process, boot_id, kill_all, leftovers, read_process, thaw
 
@@ -26,6 +27,7 @@ def clear_leftovers(dead: ShepherdInfo, *, grace_s: float) -> int:
         time.sleep(0.01)
     remaining = find()
     kill_leftovers(dead.run_id, session)
+    remove_left_cgroup(cgroup_name(dead.run_id, dead.attempt))
     remove_shared_memory(dead.run_id)
     return len(remaining)
 

@@ -28,7 +28,7 @@ class MemoryCgroup:
         parent = _delegated_parent(proc_self)
         if parent is None:
             return None
-        path = parent / f"mosaic-{name}"
+        path = _cgroup(parent, name)
         try:
             path.mkdir()
             return cls(path, limit_bytes)
@@ -54,6 +54,21 @@ class MemoryCgroup:
 
     def remove(self) -> None:
         _remove(self._path)
+
+
+def cgroup_name(run_id: str, attempt: int) -> str:
+    return f"{run_id}.{attempt}"
+
+
+def remove_left_cgroup(name: str, *, proc_self: Path = Path("/proc/self")) -> None:
+    """What a shepherd left that was killed, once its processes are gone."""
+    parent = _delegated_parent(proc_self)
+    if parent is not None:
+        _remove(_cgroup(parent, name))
+
+
+def _cgroup(parent: Path, name: str) -> Path:
+    return parent / f"mosaic-{name}"
 
 
 def _remove(path: Path) -> None:

@@ -28,7 +28,7 @@ from mosaic.shepherd.complaints import complain
 from mosaic.shepherd.control import Command, Inbox, WorkerInput
 from mosaic.shepherd.exit_record import ExitRecord, one_line
 from mosaic.shepherd.launch import Launch, worker_environment
-from mosaic.shepherd.limits import MemoryCgroup, kernel_oom_kills, over_limit
+from mosaic.shepherd.limits import MemoryCgroup, cgroup_name, kernel_oom_kills, over_limit
 from mosaic.shepherd.lock import ShepherdInfo, write_shepherd
 from mosaic.shepherd.spawn import Spawned, SpawnFailed, spawn
 from mosaic.shepherd.timers import Timers
@@ -115,7 +115,7 @@ class Shepherd:
     def _spawn(self, info: ShepherdInfo) -> None:
         launch = self._launch
         if launch.memory_mb is not None:
-            self._cgroup = MemoryCgroup.create(f"{launch.run_id}.{launch.attempt}", launch.memory_mb << 20)
+            self._cgroup = MemoryCgroup.create(cgroup_name(launch.run_id, launch.attempt), launch.memory_mb << 20)
         environment = worker_environment(launch, self._folder, os.environ)
         self._worker = worker = spawn(launch.argv, environment, launch.cwd or str(self._folder.path))
         self._stdin = WorkerInput(worker.stdin, self._poll)
