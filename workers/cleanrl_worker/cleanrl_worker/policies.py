@@ -32,6 +32,8 @@ class NetworkPolicy:
         self.entry = entry_of(card, folder)
         self.arguments = SimpleNamespace(**card.extra["arguments"])
         module = importlib.import_module(self.entry.module)
+        if self.entry.policy is None:
+            raise CheckpointError(f"checkpoint {folder}: policies of {card.algorithm} cannot be played yet")
         name, build, self._act = KINDS[self.entry.policy]
         self._discrete = self.entry.action_space == "discrete"
         self._low, self._high = action_bounds(spaces.single_action_space)
@@ -140,9 +142,24 @@ def _act_actor_critic(network: Network, batch: torch.Tensor, deterministic: bool
     return network.get_action_and_value(batch)[0]
 
 
+def _expected_values_of_images(network: Network, batch: torch.Tensor, deterministic: bool) -> torch.Tensor:
+    return _expected_values(network, batch / 255.0, deterministic)
+
+
 def _expected_values(network: Network, batch: torch.Tensor, deterministic: bool) -> torch.Tensor:
     distributions = torch.softmax(network.network(batch).view(len(batch), network.n, network.n_atoms), dim=2)
     return (distributions * network.atoms).sum(2)
+
+
+def _flax(name: str) -> Callable[[ModuleType, Any, Any], Network]:
+    """A builder that imports jax only when it is needed."""
+
+    def build(module: ModuleType, spaces: Any, arguments: Any) -> Network:
+        from cleanrl_worker import flax_networks
+
+        return getattr(flax_networks, name)(module, spaces, arguments)
+
+    return build
 
 
 # kind -> the network's name in the script, how to make it, how it acts
@@ -150,6 +167,14 @@ KINDS: Mapping[PolicyKind, tuple[str, Callable[[ModuleType, Any, Any], Network],
     "actor_critic": ("agent", _actor_critic, _act_actor_critic),
     "values": ("q_network", lambda module, spaces, _: module.QNetwork(spaces), lambda net, batch, _: net(batch)),
     "value_distribution": ("q_network", _value_distribution, _expected_values),
+    "image_value_distribution": ("q_network", _value_distribution, _expected_values_of_images),
+    "discrete_actor": (
+        "actor",
+        lambda module, spaces, _: module.Actor(spaces),
+        lambda net, batch, _: net.get_action(batch)[0],
+    ),
+    "flax_values": ("q_state", _flax("value_network"), lambda net, batch, _: net(batch)),
+    "flax_actor": ("actor_state", _flax("actor_network"), lambda net, batch, _: net(batch)),
     "deterministic_actor": ("actor", lambda module, spaces, _: module.Actor(spaces), lambda net, batch, _: net(batch)),
     "squashed_actor": (
         "actor",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cleanrl_worker.families import ActionSpace, Observation, PolicyKind
 from cleanrl_worker.scripts import Script, read_script
 
-CLASSIC = ("gymnasium", "minigrid", "babyai")
+CLASSIC = ("gymnasium", "minigrid", "babyai", "mujoco")
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class AlgorithmEntry:
     title: str
     family: str
     action_space: ActionSpace
-    policy: PolicyKind
+    policy: PolicyKind | None  # None: it can be trained and resumed, but not yet evaluated
     observation: Observation = "vector"
     env_families: tuple[str, ...] = CLASSIC
     extra: str | None = None
@@ -38,6 +38,25 @@ def _continuous(module: str, title: str, family: str, policy: PolicyKind) -> Alg
 
 def _discrete(module: str, title: str, family: str, policy: PolicyKind) -> AlgorithmEntry:
     return AlgorithmEntry(f"cleanrl.{module}", title, family, "discrete", policy)
+
+
+def _jax(module: str, title: str, family: str, action_space: ActionSpace, env: str) -> AlgorithmEntry:
+    policy: PolicyKind = "flax_values" if action_space == "discrete" else "flax_actor"
+    return AlgorithmEntry(f"cleanrl.{module}", title, family, action_space, policy, extra="jax", default_env=env)
+
+
+def _atari(module: str, title: str, family: str, policy: PolicyKind | None) -> AlgorithmEntry:
+    return AlgorithmEntry(
+        f"cleanrl.{module}",
+        title,
+        family,
+        "discrete",
+        policy,
+        observation="image",
+        env_families=("atari",),
+        extra="atari",
+        default_env="BreakoutNoFrameskip-v4",
+    )
 
 
 DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
@@ -63,4 +82,18 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
     "sac_continuous_action": _continuous(
         "sac_continuous_action", "Soft Actor-Critic", "Continuous control", "squashed_actor"
     ),
+    "dqn_jax": _jax("dqn_jax", "DQN in JAX", "Q-learning", "discrete", "CartPole-v1"),
+    "c51_jax": _jax("c51_jax", "C51 in JAX", "Distributional", "discrete", "CartPole-v1"),
+    "ddpg_continuous_action_jax": _jax(
+        "ddpg_continuous_action_jax", "DDPG in JAX", "Continuous control", "continuous", "Pendulum-v1"
+    ),
+    "td3_continuous_action_jax": _jax(
+        "td3_continuous_action_jax", "TD3 in JAX", "Continuous control", "continuous", "Pendulum-v1"
+    ),
+    "ppo_atari": _atari("ppo_atari", "PPO on Atari", "PPO", "actor_critic"),
+    "ppo_atari_lstm": _atari("ppo_atari_lstm", "PPO with LSTM on Atari", "PPO", None),
+    "ppo_atari_multigpu": _atari("ppo_atari_multigpu", "PPO on Atari, several GPUs", "PPO", "actor_critic"),
+    "dqn_atari": _atari("dqn_atari", "DQN on Atari", "Q-learning", "values"),
+    "c51_atari": _atari("c51_atari", "C51 on Atari", "Distributional", "image_value_distribution"),
+    "sac_atari": _atari("sac_atari", "SAC on Atari (discrete)", "Continuous control", "discrete_actor"),
 }

@@ -11,6 +11,7 @@ import msgspec
 
 from cleanrl_worker import CAPABILITIES, __version__
 from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.families import extra_installed, family_of
 from cleanrl_worker.fastlane import settings_variables
 from cleanrl_worker.job import JOB_VARIABLE, ScriptJob
 from cleanrl_worker.registry import DEFAULT_ALGO_REGISTRY, AlgorithmEntry
@@ -47,6 +48,7 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
         from cleanrl_worker.environments import check_fit
 
         entry = DEFAULT_ALGO_REGISTRY[config.algo]
+        check_offered(config, entry)
         check_fit(config.env_id, config.algo, entry.observation, entry.action_space)
         check_schedule(config, entry)
         needed_checkpoint(config)
@@ -95,6 +97,21 @@ def run_curriculum_training(config: CleanRLWorkerConfig, run: Run, resume: Path 
     """Train through the stages of a schedule: all of it happens below the script, in its environments."""
     summary = run_script(config, run, resume)
     return {**summary, "stages": len(resolve(config.extras.curriculum_schedule))}
+
+
+def check_offered(config: CleanRLWorkerConfig, entry: AlgorithmEntry) -> None:
+    """What can be said without making anything: families, extras, modes."""
+    family = family_of(config.env_id)
+    if family.name not in entry.env_families:
+        allowed = f"an environment of {', '.join(entry.env_families)} for {config.algo}, such as {entry.default_env}"
+        raise ConfigError(refuse("env_id", config.env_id, allowed))
+    if entry.extra is not None and not extra_installed(entry.extra):
+        how = f"./mosaic worker install cleanrl[{entry.extra}]"
+        raise ConfigError(
+            refuse("algo", config.algo, f"an installed algorithm: it needs extra {entry.extra!r} ({how})")
+        )
+    if config.extras.mode == "policy_eval" and entry.policy is None:
+        raise ConfigError(refuse("extras.mode", "policy_eval", f"train or resume_training for {config.algo}, so far"))
 
 
 def check_schedule(config: CleanRLWorkerConfig, entry: AlgorithmEntry) -> None:

@@ -161,7 +161,7 @@ def restore(script: Names, folder: Path) -> State:
     for name, train_state in _train_states(script).items():
         tree = unpacker.unpack(state.train_states[name])
         part = {key.removeprefix(f"{name}."): array for key, array in weights.items() if key.startswith(f"{name}.")}
-        script[name] = _flax().from_state_dict(train_state, tree | _unflatten(part))
+        script[name] = _flax().from_state_dict(train_state, tree | unflatten(part))
     for name, leaf in _leaves(script).items():
         with torch.no_grad():
             leaf.copy_(unpacker.unpack(state.leaves[name]))
@@ -227,7 +227,7 @@ def _flatten(tree: Any, prefix: str) -> dict[str, np.ndarray[Any, Any]]:
     return {key: array for name, item in tree.items() for key, array in _flatten(item, f"{prefix}/{name}").items()}
 
 
-def _unflatten(flat: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+def unflatten(flat: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path, array in flat.items():
         *parents, last = path.split("/")

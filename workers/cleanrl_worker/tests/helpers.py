@@ -24,7 +24,7 @@ def start(folder: Path, config: dict[str, Any], *arguments: str, **variables: st
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
 

@@ -24,7 +24,7 @@ if "ray" not in sys.modules:
     _ray.remote = lambda item: item  # type: ignore[attr-defined]
     sys.modules["ray"] = _ray
 
-from syllabus.core import ReinitTaskWrapper
+from syllabus.core import GymnasiumEvaluationWrapper, ReinitTaskWrapper
 from syllabus.curricula import SequentialCurriculum
 from syllabus.task_space import DiscreteTaskSpace
 
@@ -36,6 +36,10 @@ __all__ = [
     "Curriculum",
     "CurriculumEnvironment",
 ]
+
+# Shared memory that Syllabus makes when it is imported, for a class that is not used here.
+GymnasiumEvaluationWrapper.env_count.shm.close()
+GymnasiumEvaluationWrapper.env_count.shm.unlink()
 
 # What a sequential curriculum counts.
 COUNTERS = ("_curriculum_index", "n_steps", "total_steps", "n_episodes", "total_episodes", "n_tasks", "total_tasks")
