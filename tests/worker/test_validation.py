@@ -96,6 +96,10 @@ DESCRIPTION = describe(
             'field \'tags\': got ["a", "b", "c"] (array), allowed: array of at most 2 items',
         ),
         (
+            {"run_id": "r", "algorithm": "dqn", "buffer_size": 3},
+            "field 'buffer_size': unknown here; it is a hyperparameter: give it as 'params.buffer_size'",
+        ),
+        (
             {"run_id": "r", "algorithm": "dqn", "params": {"buffer_siz": 3}},
             "field 'params.buffer_siz': unknown (got 3 (integer)); did you mean 'buffer_size'?",
         ),
@@ -109,6 +113,10 @@ def test_each_error_names_field_value_and_what_is_allowed(config: dict[str, Any]
 def test_all_errors_are_found_at_once() -> None:
     _, errors = check_config(DESCRIPTION, {"learning_rate": 2, "optimizer": {"name": 3}, "x": 1})
     assert [error.field for error in errors] == ["learning_rate", "optimizer.name", "x", "run_id"]
+    _, errors = check_config(
+        DESCRIPTION, {"run_id": "r", "seed": "s", "algorithm": "dqn", "params": {"buffer_size": 0}}
+    )
+    assert [error.field for error in errors] == ["seed", "params.buffer_size"]
 
 
 def test_a_number_in_scientific_notation_is_an_integer_where_one_is_asked_for() -> None:

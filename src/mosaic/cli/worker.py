@@ -45,7 +45,10 @@ def install(sources: tuple[str, ...], extras: tuple[str, ...], as_json: bool) ->
     made = []
     for source in sources:
         with envs_errors():
-            made.append(envs.install(source, extras=extras, report=say))
+            worker = envs.install(source, extras=extras, report=say)
+            # An environment whose worker cannot even say what it is would fail the first run that needs it.
+            envs.describe(worker.name)
+            made.append(worker)
     if as_json:
         print_json([_as_dict(worker) for worker in made])
 
@@ -125,13 +128,20 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_workers)
 @json_option
 def remove(names: tuple[str, ...], as_json: bool) -> None:
-    """Remove workers' environments. Runs that they made stay."""
+    """Remove workers' environments. Runs that they made stay; while one is running, its worker is not removed."""
+    from mosaic.cli.local_runs import newest_first
     from mosaic.cli.output import print_json, say
     from mosaic.cli.workers import envs_errors
+    from mosaic.client.errors import NotPossible
     from mosaic.envs import WorkerEnvs
+    from mosaic.shepherd.lock import is_locked
 
-    envs = WorkerEnvs(Home.from_environment())
+    home = Home.from_environment()
+    envs = WorkerEnvs(home)
     for name in names:
+        running = next((run for run in newest_first(home) if run.worker == name and is_locked(run.folder)), None)
+        if running is not None:
+            raise NotPossible(f"the environment of {name} is in use by run {running.name}; cancel it first")
         with envs_errors():
             envs.remove(name, say)
         if not as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from collections.abc import Sequence
@@ -38,6 +39,10 @@ class Source:
                 raise InstallFailed(f"no worker in {given}: there is no such folder")
             folder = path.resolve()
             return cls(str(folder), WorkerProject.read(folder), ours=folder.parent == catalogue)
+        meant = difflib.get_close_matches(given, ours_in(catalogue), n=1, cutoff=0.75)
+        if meant:
+            # Never let a typo fetch a stranger's package.
+            raise InstallFailed(f"there is no worker {given!r}; did you mean {meant[0]!r}?")
         if not _REQUIREMENT.match(given):
             raise InstallFailed(
                 f"cannot install {given!r}: give one of {', '.join(ours_in(catalogue))}, a folder, or a requirement"

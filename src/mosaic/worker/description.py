@@ -93,15 +93,28 @@ def check_config(description: Mapping[str, Any], config: Mapping[str, Any]) -> t
     schema = description["config_schema"]
     fields = description["fields"]
     normalised, errors = check(dict(config), schema)
-    if errors or not fields["algorithm"] or not fields["params"] or not description["algorithms"]:
+    if not fields["algorithm"] or not fields["params"] or not description["algorithms"]:
         return normalised, errors
     name = value_at(normalised, fields["algorithm"]) or default_at(schema, fields["algorithm"])
-    algorithm = description["algorithms"].get(name)
+    algorithm = description["algorithms"].get(name) if isinstance(name, str) else None
     if algorithm is None:
-        return normalised, [refuse(fields["algorithm"], name, "one of " + ", ".join(description["algorithms"]))]
+        if all(error.field != fields["algorithm"] for error in errors):
+            errors.append(refuse(fields["algorithm"], name, "one of " + ", ".join(description["algorithms"])))
+        return normalised, errors
+    params_schema = algorithm["params_schema"]
+    errors = [_point_to_params(error, fields["params"], params_schema) for error in errors]
     params = value_at(normalised, fields["params"])
-    if params is None:
-        return normalised, []
-    params, errors = check(params, algorithm["params_schema"], field=fields["params"])
-    set_at(normalised, fields["params"], params)
+    if isinstance(params, dict):
+        params, found = check(params, params_schema, field=fields["params"])
+        set_at(normalised, fields["params"], params)
+        errors += found
     return normalised, errors
+
+
+def _point_to_params(error: FieldError, path: str, params_schema: Mapping[str, Any]) -> FieldError:
+    """A hyperparameter at the top level is told where it belongs."""
+    if error.field not in params_schema.get("properties", {}) or "unknown" not in error.message:
+        return error
+    place = f"{path}.{error.field}"
+    message = f"field {error.field!r}: unknown here; it is a hyperparameter: give it as {place!r}"
+    return FieldError(error.field, message, error.given, error.allowed, place)

@@ -25,6 +25,7 @@ from mosaic.worker.messages import (
     Log,
     Message,
     Metric,
+    Number,
     RunCompleted,
     RunFailed,
     RunStarted,
@@ -105,7 +106,7 @@ class TelemetryEmitter:
     def metric(self, step: int, values: Mapping[str, float]) -> None:
         """Named scalars at one step."""
         self.last_step = step
-        numbers = {name: to_number(float(value)) for name, value in values.items()}
+        numbers = {name: _number(name, value) for name, value in values.items()}
         self.emit(Metric(step=step, values=numbers))
 
     def episode(
@@ -241,6 +242,13 @@ class TelemetryEmitter:
             )
             if self._on_reader_gone is not None:
                 self._on_reader_gone()
+
+
+def _number(name: str, value: float) -> Number:
+    try:
+        return to_number(float(value))
+    except (TypeError, ValueError):
+        raise TypeError(f"metric {name!r}: got {value!r} ({type(value).__name__}), allowed: a number") from None
 
 
 def _atomic_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
