@@ -183,3 +183,8 @@ def test_errors_are_one_line_of_json(shared_daemon: Any) -> None:
         assert answer["error"].strip()
         assert "\n" not in answer["error"]
     assert shared_daemon.api("POST", "/workers/counter/check", {"total_timesteps": 5}) == {"ok": True}
+
+
+def test_runs_are_closed_to_other_people_on_the_machine(daemon: Any) -> None:
+    daemon.start()
+    assert stat.S_IMODE(daemon.home.trainer.stat().st_mode) == 0o700

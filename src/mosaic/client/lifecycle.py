@@ -75,7 +75,7 @@ def _answering(client: Client) -> DaemonInfo | None:
 
 
 def _spawn(home: Home) -> tuple[subprocess.Popen[bytes], Path, int]:
-    home.trainer.mkdir(parents=True, exist_ok=True)
+    home.trainer.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = home.daemon_log
     with log.open("ab") as file:
         log_start = file.tell()

@@ -26,7 +26,7 @@ class AlreadyRunning(Exception):
 
 def take_lock(home: Home, *, takeover: bool) -> int:
     """The lock as a descriptor that holds it; raises AlreadyRunning."""
-    home.trainer.mkdir(parents=True, exist_ok=True)
+    home.trainer.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(home.daemon_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if takeover and not try_lock(descriptor, wait_s=LOCK_PATIENCE_S):
         _ask_to_stop(home)
