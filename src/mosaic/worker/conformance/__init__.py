@@ -61,11 +61,12 @@ class WorkerContractTests:
     """The same checks as test methods: give `command` in a subclass. Skipped checks pass."""
 
     command: ClassVar[Sequence[str]] = ()
+    patience_s: ClassVar[float] = 120.0  # for whatever the worker takes long to do, its start above all
     _subjects: ClassVar[dict[tuple[str, ...], Subject]] = {}
 
     @classmethod
     def run_check(cls, check: Check) -> None:
-        subject = cls._subjects.setdefault(tuple(cls.command), Subject(cls.command))
+        subject = cls._subjects.setdefault(tuple(cls.command), Subject(cls.command, patience_s=cls.patience_s))
         result = _run_check(check, subject)
         assert result.ok is not False, f"{result.title}: {result.detail}"
 
