@@ -443,7 +443,7 @@ class Pool:
         self.steps = 0
 
     def observe(self) -> np.ndarray:
-        return np.stack([np.full((4, 16, 16), self.steps % 100 + 100 * env, np.uint8) for env in range(3)])
+        return np.stack([np.full((4, 16, 16), self.steps % 50 + 100 * env, np.uint8) for env in range(3)])
 
     def reset(self, **_: Any) -> Any:
         return self.observe(), {}
