@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from mosaic.worker.session import run_interactive
 
 
@@ -21,8 +23,8 @@ class Plain:
 
 
 class Drawing(Plain):
-    def render(self) -> Mapping[str, Any]:
-        return {"shape": [1, 1, 3], "rgb8": "AAAA"}
+    def render(self) -> Any:
+        return np.full((3, 2, 1), 255, np.uint8).T  # not contiguous
 
 
 def answers(session: Plain, *requests: dict[str, Any]) -> list[dict[str, Any]]:
@@ -36,7 +38,7 @@ def answers(session: Plain, *requests: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_a_frame_comes_with_the_answer_that_asks_for_it() -> None:
     reset, step = answers(Drawing(), {"cmd": "reset", "seed": 4, "render": True}, {"cmd": "step", "action": 2})
-    assert reset == {"type": "reset", "observation": 4, "frame": {"shape": [1, 1, 3], "rgb8": "AAAA"}}
+    assert reset == {"type": "reset", "observation": 4, "frame": {"shape": [1, 2, 3], "rgb8": "////////"}}
     assert "frame" not in step
 
 

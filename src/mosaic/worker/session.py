@@ -6,6 +6,7 @@ done is answered with `{"type": "error", "error": ...}` and the session goes on.
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
@@ -35,7 +36,7 @@ def run_interactive(session: Session, requests: BinaryIO, descriptor: int) -> No
             return answer
         if not isinstance(session, DrawingSession):
             raise RequestError("render: the sessions of this worker draw no frames")
-        return {**answer, "frame": session.render()}
+        return {**answer, "frame": _frame(session.render())}
 
     def reset(request: Mapping[str, Any]) -> Mapping[str, Any]:
         return with_frame(request, {"type": "reset", **session.reset(request.get("seed"))})
@@ -47,6 +48,11 @@ def run_interactive(session: Session, requests: BinaryIO, descriptor: int) -> No
         _answer_lines({"reset": reset, "step": step}, requests, descriptor)
     finally:
         session.close()
+
+
+def _frame(picture: Any) -> Mapping[str, Any]:
+    """A picture (height x width x 3, uint8, any layout) as JSON can carry it."""
+    return {"shape": list(picture.shape), "rgb8": base64.b64encode(picture.tobytes()).decode()}
 
 
 def run_policy_server(policy: Policy, requests: BinaryIO, descriptor: int) -> None:

@@ -27,9 +27,9 @@ class Session(Protocol):
 
 @runtime_checkable
 class DrawingSession(Session, Protocol):
-    """A session that can also show what it looks like: {"shape": [height, width, 3], "rgb8": base64}."""
+    """A session that can also show what it looks like: an array, height x width x 3, uint8."""
 
-    def render(self) -> Mapping[str, Any]: ...
+    def render(self) -> Any: ...
 
 
 class Policy(Protocol):

@@ -23,8 +23,7 @@ from cleanrl_worker.snapshot import read_arrays, read_state
 from mosaic.files import write_atomic
 from mosaic.worker import CheckpointCard, Command, Run
 from mosaic.worker.checkpoints import verify
-
-BOOTSTRAP_SAMPLES = 10_000
+from mosaic.worker.estimates import mean_of
 
 
 class EpisodeRecorder(gymnasium.Wrapper):  # type: ignore[type-arg]
@@ -203,16 +202,14 @@ def summarise(episodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def describe(values: list[float]) -> dict[str, Any]:
-    array = np.asarray(values, dtype=np.float64)
-    draws = np.random.default_rng(0).integers(len(array), size=(BOOTSTRAP_SAMPLES, len(array)))
-    low, high = np.percentile(array[draws].mean(axis=1), [2.5, 97.5])
+    array, mean = np.asarray(values, dtype=np.float64), mean_of(values)
     return {
-        "mean": float(array.mean()),
+        "mean": mean.value,
         "std": float(array.std(ddof=1)) if len(array) > 1 else 0.0,
         "min": float(array.min()),
         "max": float(array.max()),
         "median": float(np.median(array)),
-        "ci95": [float(low), float(high)],
+        "ci95": [mean.low, mean.high],
     }
 
 

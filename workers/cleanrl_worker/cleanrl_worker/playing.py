@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -107,9 +106,8 @@ class EnvSession:
             "info": _plain(info),
         }
 
-    def render(self) -> Mapping[str, Any]:
-        frame = np.ascontiguousarray(self._env.render())
-        return {"shape": list(frame.shape), "rgb8": base64.b64encode(frame.tobytes()).decode()}
+    def render(self) -> Any:
+        return self._env.render()
 
     def close(self) -> None:
         self._env.close()

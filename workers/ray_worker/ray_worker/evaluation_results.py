@@ -12,12 +12,9 @@ import msgspec
 import numpy as np
 
 from mosaic.files import write_atomic
+from mosaic.worker.estimates import Estimate, mean_of, share
 
 Outcome = Literal["win", "draw", "loss"]
-RESAMPLES = 2_000
-CONFIDENCE = 0.95
-# The normal distribution's quantile for that confidence.
-Z = 1.959964
 
 
 @dataclass(frozen=True)
@@ -36,16 +33,6 @@ class EpisodeMetrics:
     @property
     def total_return(self) -> float:
         return float(sum(self.returns.values()))
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean, or a share, with its 95 % confidence interval."""
-
-    value: float
-    low: float
-    high: float
-    count: int
 
 
 @dataclass(frozen=True)
@@ -120,27 +107,6 @@ class EvaluationResults:
 
     def save(self, path: Path) -> None:
         write_atomic(path, msgspec.json.format(msgspec.json.encode(self.as_dict())))
-
-
-def mean_of(values: Iterable[float]) -> Estimate:
-    """The mean, with a bootstrap interval: returns are rarely normal."""
-    sample = np.fromiter(values, float)
-    if sample.size == 0:
-        return Estimate(math.nan, math.nan, math.nan, 0)
-    random = np.random.default_rng(0)
-    means = sample[random.integers(sample.size, size=(RESAMPLES, sample.size))].mean(1)
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(float(sample.mean()), float(low), float(high), int(sample.size))
-
-
-def share(successes: int, trials: int) -> Estimate:
-    """A share with Wilson's interval, which stays sensible at 0 and 1."""
-    if trials == 0:
-        return Estimate(math.nan, math.nan, math.nan, 0)
-    rate = successes / trials
-    centre = (rate + Z**2 / (2 * trials)) / (1 + Z**2 / trials)
-    margin = Z * math.sqrt(rate * (1 - rate) / trials + Z**2 / (4 * trials**2)) / (1 + Z**2 / trials)
-    return Estimate(rate, max(0.0, centre - margin), min(1.0, centre + margin), trials)
 
 
 def judge(returns: Mapping[str, float], teams: Mapping[str, str]) -> dict[str, Outcome]:

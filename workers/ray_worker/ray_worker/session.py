@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,9 +60,8 @@ class GameSession:
                 raise ValueError(f"action: got {action!r}, allowed: {space}")
         return checked
 
-    def render(self) -> Mapping[str, Any]:
-        frame = np.ascontiguousarray(self._game.render(), dtype=np.uint8)
-        return {"shape": list(frame.shape), "rgb8": base64.b64encode(frame.tobytes()).decode()}
+    def render(self) -> Any:
+        return np.asarray(self._game.render(), dtype=np.uint8)
 
     def close(self) -> None:
         self._game.close()
