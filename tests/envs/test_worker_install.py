@@ -159,9 +159,12 @@ def test_extras_have_locks_of_their_own_and_add_up(envs: WorkerEnvs, make_worker
     with pytest.raises(InstallFailed) as failure:
         envs.install(str(folder), extras=["jax"], report=quiet)
     assert one_line(failure) == "tiny-worker has no extra 'jax'; it has: names, urls"
+    with pytest.raises(InstallFailed) as failure:
+        envs.install(f"{folder}[urls, jax]", report=quiet)
+    assert one_line(failure) == "tiny-worker has no extra 'jax'; it has: names, urls"
 
     assert envs.install(str(folder), extras=["urls"], report=quiet).extras == ("urls",)
-    both = envs.install(str(folder), extras=["names"], report=quiet)
+    both = envs.install(f"{folder}[names]", report=quiet)
     assert both.extras == ("names", "urls")
     assert {"mdurl", "idna"} <= modules_of(both)
 

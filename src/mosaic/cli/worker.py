@@ -34,6 +34,7 @@ def install(sources: tuple[str, ...], extras: tuple[str, ...], as_json: bool) ->
 
     \b
     mosaic worker install tabular
+    mosaic worker install 'cleanrl[minigrid,atari]'
     mosaic worker install ./my_worker
     mosaic worker install 'some-worker>=1.2'
     """

@@ -17,6 +17,7 @@ from mosaic.paths import CHECKOUT
 _REQUIREMENT = re.compile(
     r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(?:$|[<>=!~;@(])"
 )
+_WITH_EXTRAS = re.compile(r"(?P<source>[^\[\]]+)\[(?P<extras>[^\[\]]*)\]")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Source:
                 raise InstallFailed(f"no worker in {given}: there is no such folder")
             folder = path.resolve()
             return cls(str(folder), WorkerProject.read(folder), ours=folder.parent == catalogue)
-        meant = difflib.get_close_matches(given, ours_in(catalogue), n=1, cutoff=0.75)
+        meant = difflib.get_close_matches(given.partition("[")[0], ours_in(catalogue), n=1, cutoff=0.75)
         if meant:
             # Never let a typo fetch a stranger's package.
             raise InstallFailed(f"there is no worker {given!r}; did you mean {meant[0]!r}?")
@@ -81,6 +82,17 @@ class Source:
             raise InstallFailed(f"{self.text!r} names extras itself; give all of them in one place")
         rest = self.text[len(self.distribution) :]
         return [f"{self.distribution}{wanted}{rest}"]
+
+
+def split_extras(given: str, catalogue: Path) -> tuple[str, tuple[str, ...]]:
+    """`NAME[extra,...]` or `FOLDER[extra,...]` as what to install and its extras; a requirement keeps its own."""
+    match = _WITH_EXTRAS.fullmatch(given.strip())
+    if match is None or Path(given).is_dir():
+        return given, ()
+    source = match["source"]
+    if source not in ours_in(catalogue) and not source.startswith((".", "/", "~")):
+        return given, ()
+    return source, tuple(extra.strip() for extra in match["extras"].split(",") if extra.strip())
 
 
 def ours_in(catalogue: Path) -> dict[str, WorkerProject]:

@@ -17,7 +17,7 @@ from mosaic.envs.errors import InstallFailed, WorkerMissing
 from mosaic.envs.installed import InstalledWorker
 from mosaic.envs.locks import Report, held
 from mosaic.envs.projects import NAME
-from mosaic.envs.sources import Source, ours_in
+from mosaic.envs.sources import Source, ours_in, split_extras
 from mosaic.envs.tools import Tools
 from mosaic.paths import CHECKOUT, Home
 
@@ -45,10 +45,12 @@ class WorkerEnvs:
     def install(self, source: str, *, extras: Sequence[str] = (), report: Report) -> InstalledWorker:
         """Make the environment of one of ours (by NAME), of a folder or of a requirement; nothing to do if it is there.
 
+        `NAME[extra,...]` names extras too, as pip knows it.
         Extras add to those that an earlier install asked for. What was installed before stays usable until the new
         environment is finished, and stays if that fails.
         """
-        wanted = Source.parse(source, self.workers)
+        given, named = split_extras(source, self.workers)
+        wanted, extras = Source.parse(given, self.workers), (*extras, *named)
         if wanted.project is not None:
             wanted.project.check_extras(extras)
             check_names(wanted.distribution, [name for name, _ in wanted.project.workers])
