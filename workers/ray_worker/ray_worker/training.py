@@ -1,0 +1,98 @@
+"""One algorithm that learns, with all that goes on after a resume: counters, league, replay buffer.
+
+A run has one of these; each trial of a population has one in its own process.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mosaic.worker.telemetry import TelemetryEmitter
+from ray_worker import building, export
+from ray_worker.config import RayWorkerConfig
+from ray_worker.environments import EnvironmentFacts
+from ray_worker.league import League
+from ray_worker.policies import PolicyPlan
+from ray_worker.telemetry import Reporter
+
+ALGORITHM_FOLDER = "algorithm"
+STATE_FILE = "state.json"
+BUFFER_FILE = "replay_buffer.pkl"
+# Any large odd number will do: seeds of attempts that go on from different steps must not meet.
+SEED_STRIDE = 1_000_003
+
+
+class TrainingState(msgspec.Struct):
+    """What goes on after a resume and is not RLlib's to keep."""
+
+    step: int = 0
+    episodes: int = 0
+
+
+class Training:
+    """Built for a fresh start or from a checkpoint's folder; then iteration by iteration."""
+
+    def __init__(
+        self,
+        config: RayWorkerConfig,
+        facts: EnvironmentFacts,
+        plan: PolicyPlan,
+        telemetry: TelemetryEmitter,
+        resume: Path | None = None,
+    ) -> None:
+        self._config = config
+        self._plan = plan
+        self._telemetry = telemetry
+        self.state = read_state(resume) if resume else TrainingState()
+        self.league = League.of(config, plan)
+        seed = (config.training.seed + SEED_STRIDE * self.state.step) % 2**31
+        self.algorithm: Any = building.build_config(config, facts, plan, seed).build_algo()
+        self.reporter = Reporter(telemetry, self.state.episodes)
+        try:
+            if resume is not None:
+                self._restore(resume)
+            elif self.league:
+                self.league.begin(self.algorithm)
+        except BaseException:
+            self.stop()
+            raise
+
+    def iterate(self) -> None:
+        """Play and learn once, and tell what came of it."""
+        begun, before = time.monotonic(), self.state.step
+        result = self.algorithm.train()
+        self.state.step = int(result["num_env_steps_sampled_lifetime"])
+        self.reporter.report(self.state.step, self.state.step - before, time.monotonic() - begun, result)
+        self.state.episodes = self.reporter.episodes
+        if self.league:
+            self.league.after_iteration(self.algorithm, self.state.step, self._telemetry)
+
+    def write(self, folder: Path) -> None:
+        """Everything that it takes to go on, and every policy in a form that is served without RLlib."""
+        self.algorithm.save_to_path(str(folder / ALGORITHM_FOLDER))
+        (folder / STATE_FILE).write_bytes(msgspec.json.encode(self.state))
+        buffer = getattr(self.algorithm, "local_replay_buffer", None)
+        if buffer is not None and self._config.checkpoint.replay_buffer:
+            (folder / BUFFER_FILE).write_bytes(pickle.dumps(buffer.get_state()))
+        snapshots = self.league.save(folder) if self.league else None
+        export.write_policies(folder, self.algorithm, self._config, self._plan, snapshots)
+
+    def stop(self) -> None:
+        self.algorithm.stop()
+
+    def _restore(self, folder: Path) -> None:
+        self.algorithm.restore_from_path(str(folder / ALGORITHM_FOLDER))
+        # RLlib's checkpoints leave the replay buffer out. It is pickled, as all of RLlib's own state is.
+        if (folder / BUFFER_FILE).exists() and self._config.checkpoint.replay_buffer:
+            self.algorithm.local_replay_buffer.set_state(pickle.loads((folder / BUFFER_FILE).read_bytes()))
+        if self.league:
+            self.league.restore(folder)
+
+
+def read_state(folder: Path) -> TrainingState:
+    return msgspec.json.decode((folder / STATE_FILE).read_bytes(), type=TrainingState)
