@@ -14,10 +14,11 @@ from ray_worker.algo_params import ALGORITHMS
 from ray_worker.callbacks import RunCallbacks
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFacts
-from ray_worker.modules import MaskedAPPOModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule
+from ray_worker.modules import MaskedAPPOModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule, RandomModule
 from ray_worker.observations import Codec
 from ray_worker.policies import AgentMapping, PolicyPlan, PolicySpec, SeatMapping
 from ray_worker.rllib_env import MultiAgentGame, make_single
+from ray_worker.runners import MultiRunner, SingleRunner
 from ray_worker.schema_source import REPLAY, REPLAY_PRIORITISED, load_config_class
 from ray_worker.shared_critic import (
     CRITIC,
@@ -66,12 +67,18 @@ def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyP
     built.debugging(seed=seed, log_level="ERROR")
     # Learning goes on when a runner dies; RLlib starts another one.
     built.fault_tolerance(restart_failed_env_runners=True)
+    built.env_runners(env_runner_cls=SingleRunner if facts.is_single else MultiRunner)
     _place(built, config, fragment)
-    specs = {name: _module_spec(config.training.algorithm, spec, model) for name, spec in plan.policies.items()}
+    specs = {
+        name: RLModuleSpec(module_class=RandomModule)
+        if name in plan.random
+        else _module_spec(config.training.algorithm, spec, model)
+        for name, spec in plan.policies.items()
+    }
     if facts.is_single:
         built.rl_module(rl_module_spec=next(iter(specs.values())))
     else:
-        seats = SeatMapping(facts.agents, plan.frozen) if plan.frozen else AgentMapping(plan.mapping)
+        seats = SeatMapping(facts.agents, (*plan.frozen, *plan.random)) if plan.frozen else AgentMapping(plan.mapping)
         built.multi_agent(policies=set(specs), policy_mapping_fn=seats, policies_to_train=plan.trained)
         if plan.central:
             _add_critic(built, specs, plan, model)

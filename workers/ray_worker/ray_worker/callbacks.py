@@ -1,22 +1,14 @@
-"""What RLlib calls while it plays: episodes are put together here, and a run in one process obeys between two steps."""
+"""What RLlib calls while it plays: episodes are put together here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
 EPISODES = "mosaic_episodes"
-
-# Set by the runtime in the run's main process; in runner processes there is nobody to ask.
-ask_between_steps: Callable[[], None] | None = None
-
-
-def set_step_hook(hook: Callable[[], None] | None) -> None:
-    global ask_between_steps
-    ask_between_steps = hook
 
 
 class RunCallbacks(RLlibCallback):
@@ -26,10 +18,6 @@ class RunCallbacks(RLlibCallback):
         super().__init__()
         # Episodes come in chunks, one for each sampling; by id: what the earlier chunks of an episode held.
         self._begun: dict[str, dict[str, Any]] = {}
-
-    def on_episode_step(self, **_: Any) -> None:
-        if ask_between_steps is not None:
-            ask_between_steps()
 
     def on_sample_end(self, *, env_runner: Any, metrics_logger: Any, samples: Sequence[Any], **_: Any) -> None:
         for chunk in samples:

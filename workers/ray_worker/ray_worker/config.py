@@ -112,7 +112,11 @@ class LeagueConfig:
     matchmaking: Annotated[
         Matchmaking, Meta(description="Which snapshots to meet: any, the newest, or those that are hard to beat")
     ] = Matchmaking.UNIFORM
-    opponents: Annotated[int, Meta(ge=1, le=16, description="How many different snapshots are met at a time")] = 2
+    opponents: Annotated[int, Meta(ge=1, le=16, description="How many different snapshots are met at a time")] = 3
+    random_opponents: Annotated[
+        int,
+        Meta(ge=0, le=16, description="How many opponents beside them play at random, each met as often as a snapshot"),
+    ] = 1
     evaluation_games: Annotated[
         int, Meta(ge=0, description="Games against each judged opponent at each snapshot, seats swapped; 0: none")
     ] = 20

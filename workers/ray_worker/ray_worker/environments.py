@@ -127,7 +127,10 @@ class EnvironmentFactory:
             )
         limit = self.config.wrappers.max_steps
         try:
-            return gymnasium.make(self.config.env_id, max_episode_steps=limit or None, **arguments)
+            # Checking every step of an environment that its authors have checked costs more than many a step itself.
+            return gymnasium.make(
+                self.config.env_id, max_episode_steps=limit or None, disable_env_checker=True, **arguments
+            )
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
             reason = str(error).split("\n")[0]
             allowed = f"a registered Gymnasium environment ({reason})"

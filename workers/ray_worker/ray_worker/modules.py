@@ -1,10 +1,15 @@
-"""RLlib's default networks with action masks: what is not allowed gets no probability. The batch stays as it is."""
+"""RLlib's default networks with action masks: what is not allowed gets no probability. The batch stays as it is.
+
+And a module that has no network and plays at random.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import gymnasium.spaces as spaces
+import numpy as np
 import torch
 from ray.rllib.algorithms.appo.torch.default_appo_torch_rl_module import DefaultAPPOTorchRLModule
 from ray.rllib.algorithms.dqn.default_dqn_rl_module import QF_PREDS
@@ -19,6 +24,7 @@ from ray.rllib.algorithms.sac.sac_learner import (
 from ray.rllib.algorithms.sac.torch.default_sac_torch_rl_module import DefaultSACTorchRLModule
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
+from ray.rllib.examples.rl_modules.classes.random_rlm import RandomRLModule
 
 from ray_worker.rllib_env import MASK, OBSERVATIONS
 
@@ -111,3 +117,19 @@ class MaskedSACModule(MaskedModule, DefaultSACTorchRLModule):
             output[chances] = kept / kept.sum(-1, keepdim=True).clamp_min(1e-8)
             output[logs] = forbid(output[chances].clamp_min(1e-8).log(), allowed, 0.0)
         return output
+
+
+class RandomModule(RandomRLModule):
+    """Any allowed action, each as likely. It has nothing to learn, and nothing that an optimizer could hold."""
+
+    def _forward(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        seen = batch[Columns.OBS]
+        space = self.action_space
+        if isinstance(space, spaces.Discrete):
+            allowed = seen[MASK] if isinstance(seen, Mapping) else torch.ones(len(seen), int(space.n))
+            return {Columns.ACTIONS: torch.multinomial(allowed, 1).squeeze(-1)}
+        # RLlib stretches what is bounded on both sides from -1 to 1.
+        bounded = bool(np.all(space.bounded_below & space.bounded_above))
+        draw = torch.rand if bounded else torch.randn
+        actions = draw((len(seen), *space.shape))
+        return {Columns.ACTIONS: 2 * actions - 1 if bounded else actions}

@@ -18,9 +18,10 @@ from ray_worker.observations import Codec
 
 SHARED = "shared"
 CENTRAL_ALGORITHMS = ("PPO", "A2C")
-# In self-play: the policy that learns, and the frozen ones that it meets.
+# In self-play: the policy that learns, the frozen ones that it meets, and those that play at random.
 MAIN = "main"
 OPPONENT = "opponent"
+RANDOM = "random"
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,15 @@ class PolicyPlan:
     policies: Mapping[str, PolicySpec]
     mapping: Mapping[str, str]
     codecs: Mapping[str, Codec]
-    # Policies that never learn.
+    # Policies that never learn: with weights of others, and with none.
     frozen: tuple[str, ...] = ()
+    random: tuple[str, ...] = ()
     # One critic judges the state of all agents together.
     central: bool = False
 
     @property
     def trained(self) -> list[str]:
-        return [name for name in self.policies if name not in self.frozen]
+        return [name for name in self.policies if name not in (*self.frozen, *self.random)]
 
 
 def plan_policies(config: RayWorkerConfig, facts: EnvironmentFacts) -> PolicyPlan:
@@ -66,8 +68,9 @@ def plan_policies(config: RayWorkerConfig, facts: EnvironmentFacts) -> PolicyPla
         _check_alike(config, first, specs[first], agent, specs[agent])
     if self_play:
         slots = tuple(f"{OPPONENT}_{index}" for index in range(config.league.opponents))
-        policies = dict.fromkeys((MAIN, *slots), specs[first])
-        return PolicyPlan(policies, dict.fromkeys(facts.agents, MAIN), facts.codecs, slots)
+        dice = tuple(f"{RANDOM}_{index}" for index in range(config.league.random_opponents))
+        policies = dict.fromkeys((MAIN, *slots, *dice), specs[first])
+        return PolicyPlan(policies, dict.fromkeys(facts.agents, MAIN), facts.codecs, slots, dice)
     return PolicyPlan({SHARED: specs[first]}, dict.fromkeys(facts.agents, SHARED), facts.codecs)
 
 

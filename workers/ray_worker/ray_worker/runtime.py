@@ -42,16 +42,16 @@ class RayWorkerRuntime:
     def train(self) -> Mapping[str, Any]:
         """Train with the Ray that is there, up to the budget or until told to stop."""
         # Not at the top: RLlib takes seconds to import, and a bad config should be told at once.
-        from ray_worker import callbacks
+        from ray_worker import runners
         from ray_worker.training import Training
 
         resume = resume_folder(self._run, self._card)
         training = Training(self._config, self._facts, self._plan, self._run.telemetry, resume)
-        callbacks.set_step_hook(self._obey_between_steps)
+        runners.set_step_hook(self._obey_between_steps)
         try:
             self._train(training)
         finally:
-            callbacks.set_step_hook(None)
+            runners.set_step_hook(None)
             training.stop()
         reporter = training.reporter
         return {"steps": training.state.step, "episodes": reporter.episodes, "recent_return": reporter.recent_return}

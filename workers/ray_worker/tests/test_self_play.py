@@ -8,9 +8,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium.spaces as spaces
 import msgspec
 import numpy as np
 import pytest
+import torch
+from ray.rllib.core.columns import Columns
 
 from conftest import Told, make_config
 from mosaic.worker import ConfigError
@@ -19,9 +22,11 @@ from ray_worker.config import Matchmaking, PolicyConfiguration
 from ray_worker.environments import EnvironmentFactory
 from ray_worker.evaluation_results import judge
 from ray_worker.league import FILE, League, LeagueState, Member
+from ray_worker.modules import RandomModule
 from ray_worker.policies import SeatMapping, plan_policies
 from ray_worker.policy_actor import RandomActor
 from ray_worker.policy_evaluator import PolicyEvaluator
+from ray_worker.rllib_env import MASK, OBSERVATIONS
 
 Train = Callable[..., Told]
 TICTACTOE = {"family": "classic", "env_id": "tictactoe_v3"}
@@ -104,11 +109,24 @@ def test_the_league_is_saved_and_restored_exactly(train: Train) -> None:
         "main",
         "opponent_0",
         "opponent_1",
+        "opponent_2",
+        "random_0",
     }
     config = self_play_config(league=settings, training={"total_timesteps": 801})
     second = train(config, resume=checkpoint, stop_after=3)
     again = msgspec.json.decode((second.checkpoints[-1][1] / FILE).read_bytes(), type=LeagueState)
     assert again == state, "nothing was drawn or judged in between"
+
+
+def test_random_opponents_do_only_what_is_allowed_and_each_as_often() -> None:
+    space = spaces.Discrete(4)
+    module = RandomModule(observation_space=None, action_space=space)
+    mask = torch.tensor([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    batch = {Columns.OBS: {MASK: mask, OBSERVATIONS: torch.zeros(2, 3)}}
+    drawn = np.array([module.forward_exploration(batch)[Columns.ACTIONS].tolist() for _ in range(400)])
+    assert np.bincount(drawn[:, 0], minlength=4).tolist() == pytest.approx([0, 200, 200, 0], abs=50)
+    assert set(drawn[:, 1]) == {3}
+    assert len({int(module.forward_exploration({Columns.OBS: mask})[Columns.ACTIONS][0]) for _ in range(100)}) == 4
 
 
 def test_self_play_needs_a_rival() -> None:
