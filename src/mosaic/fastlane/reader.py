@@ -95,6 +95,27 @@ class _Ring:
             flat.flags.writeable = False
             self.slots.append(flat.reshape(self.header.shape))
 
+    def newest(self) -> FrameView | None:
+        """The newest frame with its own metadata; None if there is none yet, or the writer was quicker."""
+        number = self.words[layout.PUBLISHED]
+        if number == 0:
+            return None
+        slot = (number - 1) % self.header.slots
+        word = layout.SEQUENCES + slot * layout.WORDS_PER_LINE
+        fence = self.fence
+        if fence is not None:
+            fence()
+        if self.words[word] != 2 * number:
+            return None
+        if fence is not None:
+            fence()
+        fields, extra = self.metadata(slot)
+        if fence is not None:
+            fence()
+        if self.words[word] != 2 * number:
+            return None
+        return FrameView(self, slot, number, self.info(fields, extra))
+
     def metadata(self, slot: int) -> tuple[tuple[Any, ...], bytes]:
         offset = self.header.slot_offset(slot)
         fields = layout.METADATA.unpack_from(self.memory, offset)
@@ -154,54 +175,29 @@ class FastLaneReader:
         if ring is None:
             return None
         for _ in range(_ATTEMPTS):
-            number = ring.words[layout.PUBLISHED]
-            if number == self._seen:
+            if ring.words[layout.PUBLISHED] == self._seen:
                 return None
-            slot = (number - 1) % ring.header.slots
-            word = layout.SEQUENCES + slot * layout.WORDS_PER_LINE
-            if ring.fence is not None:
-                ring.fence()
-            if ring.words[word] != 2 * number:
+            view = ring.newest()
+            if view is None:
                 continue
-            if ring.fence is not None:
-                ring.fence()
             if out is None or out.shape != ring.header.shape:
                 out = np.empty(ring.header.shape, np.uint8)
-            out[...] = ring.slots[slot]
-            fields, extra = ring.metadata(slot)
-            if ring.fence is not None:
-                ring.fence()
-            if ring.words[word] == 2 * number:
-                self._seen = number
-                return Frame(out, ring.info(fields, extra))
+            out[...] = view.pixels
+            if view.is_valid():
+                self._seen = view.info.number
+                return Frame(out, view.info)
         return None
 
     def view(self) -> FrameView | None:
-        """The newest frame uncopied, whether new or not;
-
-        its pixels count only if `is_valid` holds after they were used.
-        """
+        """The newest frame where it lies, new or not; its pixels count only if `is_valid` holds after their use."""
         ring = self._current_ring()
         if ring is None:
             return None
         for _ in range(_ATTEMPTS):
-            number = ring.words[layout.PUBLISHED]
-            if number == 0:
-                return None
-            slot = (number - 1) % ring.header.slots
-            word = layout.SEQUENCES + slot * layout.WORDS_PER_LINE
-            if ring.fence is not None:
-                ring.fence()
-            if ring.words[word] != 2 * number:
-                continue
-            if ring.fence is not None:
-                ring.fence()
-            fields, extra = ring.metadata(slot)
-            if ring.fence is not None:
-                ring.fence()
-            if ring.words[word] == 2 * number:
-                self._seen = number
-                return FrameView(ring, slot, number, ring.info(fields, extra))
+            view = ring.newest()
+            if view is not None:
+                self._seen = view.info.number
+                return view
         return None
 
     def wait(self, timeout: float, out: Pixels | None = None, *, poll_s: float = 0.001) -> Frame | None:
