@@ -33,7 +33,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Look at runs": {
         "runs": "List runs, newest first.",
         "show": "Show everything about runs.",
-        "watch": "Watch a run live.",
+        "watch": "Watch a run, or a group of runs, live.",
+        "wait": "Wait for runs to end.",
         "logs": "Print or follow a run's log.",
         "export": "Write a run's telemetry to Parquet or CSV.",
         "record": "Record a run's live picture to a video file.",
@@ -64,7 +65,7 @@ COMPLETE_VARIABLE = "_MOSAIC_COMPLETE"
 
 HELP = """MOSAIC runs reinforcement-learning libraries side by side: live to watch, impossible to lose.
 
-RUN is a run's name, its id or a unique beginning of it, or `latest`."""
+RUN is a run's name, its id or a unique beginning of it, `latest`, or the name of a group of runs."""
 EPILOG = """Exit codes: 0 done, 1 failed (also: the watched run did), 2 wrong usage or config, 3 no daemon,
 4 no such run or worker, 5 not possible in the run's state, 130 interrupted. With --json, answers are JSON on stdout."""
 

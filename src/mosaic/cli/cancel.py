@@ -27,7 +27,7 @@ def command(references: tuple[str, ...], wait: bool, as_json: bool) -> int:
         run.cancel()
         return run.wait() if wait else run
 
-    return for_each_run(references, act, told, as_json)
+    return for_each_run(references, act, told, as_json, member=lambda run: not run.ended)
 
 
 def told(run: Run) -> str:

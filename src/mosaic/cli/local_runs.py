@@ -16,6 +16,7 @@ class LocalRun:
     folder: RunFolder
     name: str
     worker: str
+    group: str | None
 
     @property
     def run_id(self) -> str:
@@ -30,7 +31,7 @@ def newest_first(home: Home) -> Iterator[LocalRun]:
         folder = RunFolder(path)
         try:
             job = json.loads(folder.job.read_bytes())
-            yield LocalRun(folder, str(job["name"]), str(job["metadata"]["worker"]["name"]))
+            yield LocalRun(folder, str(job["name"]), str(job["metadata"]["worker"]["name"]), job.get("group"))
         except (OSError, ValueError, LookupError, TypeError):
             continue  # not (yet) a whole run folder: doctor's business
 

@@ -34,6 +34,7 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
         if run.name not in seen:
             seen.add(run.name)
             items.append(CompletionItem(run.name, help=f"{run.worker} {run.run_id}"))
+    items += [CompletionItem(name, help="group") for name in dict.fromkeys(run.group for run in runs) if name]
     items += [CompletionItem(run.run_id, help=f"{run.worker} {run.name}") for run in runs if incomplete]
     return [item for item in items if item.value.startswith(incomplete)]
 
@@ -62,27 +63,47 @@ def json_option(function: F) -> F:
 
 
 def for_each_run(
-    references: Iterable[str], action: Callable[[Run], Run | None], told: Callable[[Run], str], as_json: bool
+    references: Iterable[str],
+    action: Callable[[Run], Run | None],
+    told: Callable[[Run], str],
+    as_json: bool,
+    *,
+    member: Callable[[Run], bool] = lambda run: True,
 ) -> int:
-    """Do something to several runs: one that refuses does not keep the others from it. Returns the exit code."""
+    """Do something to several runs: one that refuses does not keep the others from it. Returns the exit code.
+
+    Of a group only to those that `member` says yes to, unless it does to none.
+    """
     from mosaic.cli.exit_codes import code_of
     from mosaic.cli.output import print_json, say
+    from mosaic.client import Group
 
     client = make_client()
     code = 0
-    answers = []
+    answers: list[dict[str, Any]] = []
+
+    def refused(reference: str, error: MosaicError) -> None:
+        nonlocal code
+        code = code or code_of(error)
+        answers.append({"run": reference, "error": str(error)})
+        say(f"mosaic: {error}")
+
     for reference in references:
         try:
-            run = client.run(reference)
-            run = action(run) or run
+            found = client.find(reference)
         except MosaicError as error:
-            code = code or code_of(error)
-            answers.append({"run": reference, "error": str(error)})
-            say(f"mosaic: {error}")
+            refused(reference, error)
             continue
-        answers.append(run.view)
-        if not as_json:
-            click.echo(told(run))
+        meant = found.runs if isinstance(found, Group) else [found]
+        for run in [run for run in meant if member(run)] or meant:
+            try:
+                done = action(run) or run
+            except MosaicError as error:
+                refused(run.name, error)
+                continue
+            answers.append(done.view)
+            if not as_json:
+                click.echo(told(done))
     if as_json:
         print_json(answers)
     return code

@@ -16,4 +16,10 @@ def command(references: tuple[str, ...], as_json: bool) -> int:
     A worker that can pauses itself between two steps; the processes of any other are stopped. `mosaic resume` lets
     them go on.
     """
-    return for_each_run(references, lambda run: run.pause(), lambda run: f"{run.name}: pausing", as_json)
+    return for_each_run(
+        references,
+        lambda run: run.pause(),
+        lambda run: f"{run.name}: pausing",
+        as_json,
+        member=lambda run: not run.ended,
+    )

@@ -20,7 +20,11 @@ def command(references: tuple[str, ...], as_json: bool) -> int:
 
     An ended run goes on as its next attempt, from the newest checkpoint that is whole; without one it begins anew.
     """
-    return for_each_run(references, lambda run: run.resume(), told, as_json)
+    return for_each_run(references, lambda run: run.resume(), told, as_json, member=can_go_on)
+
+
+def can_go_on(run: Run) -> bool:
+    return run.state == "PAUSED" or (run.ended and run.state != "SUCCEEDED")
 
 
 def told(run: Run) -> str:

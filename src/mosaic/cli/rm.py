@@ -36,10 +36,15 @@ def command(references: tuple[str, ...], yes: bool, force: bool, as_json: bool) 
 def _ask(references: tuple[str, ...], *, force: bool) -> None:
     import sys
 
+    from mosaic.client import Group
+
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is there to ask whether to delete: say --yes")
     client = make_client()
-    runs = [client.run(reference) for reference in references]
+    runs: list[Run] = []
+    for reference in references:
+        found = client.find(reference)
+        runs += found.runs if isinstance(found, Group) else [found]
     for run in runs:
         if not run.ended and not force:
             raise NotPossible(f"run {run.name} has not ended ({run.state.lower()}): cancel it first, or say --force")

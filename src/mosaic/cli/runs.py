@@ -27,20 +27,30 @@ BAR_WIDTH = 12
 )  # fmt: skip
 @click.option("--worker", metavar="NAME", shell_complete=complete_workers, help="Only runs of this worker.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
+@click.option("--group", metavar="NAME", help="Only the runs of this group.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="At most so many."
 )
 @click.option("--all", "-a", "everything", is_flag=True, help="All of them.")
 @json_option
 def command(
-    states: tuple[str, ...], worker: str | None, tag: str | None, limit: int, everything: bool, as_json: bool
+    states: tuple[str, ...],
+    worker: str | None,
+    tag: str | None,
+    group: str | None,
+    limit: int,
+    everything: bool,
+    as_json: bool,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first.
+
+    The runs of a group stand together, where the newest of them is.
+    """
     from mosaic.cli.output import print_json
 
     client = make_client()
     wanted = _states(states)
-    found = client.all_runs(state=",".join(wanted) if wanted else None, worker=worker, tag=tag)
+    found = client.all_runs(state=",".join(wanted) if wanted else None, worker=worker, tag=tag, group=group)
     runs = list(found if everything else islice(found, limit + 1))
     more = not everything and len(runs) > limit
     runs = runs if everything else runs[:limit]
@@ -48,12 +58,12 @@ def command(
         print_json([run.view for run in runs])
         return
     if not runs:
-        filtered = wanted or worker or tag
+        filtered = wanted or worker or tag or group
         click.echo(
             "no such runs" if filtered else "no runs yet: `mosaic quickstart`, or `mosaic train WORKER`", err=True
         )
         return
-    _print(runs, client.home)
+    _print(_groups_together(runs), client.home)
     if more:
         click.echo(f"the newest {limit}; --all shows all", err=True)
 
@@ -61,6 +71,13 @@ def command(
 def _states(given: tuple[str, ...]) -> list[str]:
     groups = {"active": STATES[:4], "ended": STATES[4:]}
     return [state.upper() for name in given for state in groups.get(name, (name,))]
+
+
+def _groups_together(runs: list[Run]) -> list[Run]:
+    places = {run.group: place for place, run in reversed(list(enumerate(runs)))}
+    return [
+        run for _, run in sorted(enumerate(runs), key=lambda item: places[item[1].group] if item[1].group else item[0])
+    ]
 
 
 def _print(runs: list[Run], home: Home) -> None:

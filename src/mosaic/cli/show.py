@@ -11,7 +11,7 @@ import click
 from mosaic.cli.options import json_option, make_client, runs_argument
 
 if TYPE_CHECKING:
-    from mosaic.client import Run
+    from mosaic.client import Group, Run
 
 LABEL_WIDTH = 13
 
@@ -22,20 +22,33 @@ LABEL_WIDTH = 13
 def command(references: tuple[str, ...], as_json: bool) -> None:
     """Show everything about runs.
 
+    Of a group of runs: its members, and the mean over them of what they measured, with its 95% interval.
     How they are, what they were asked, config, metrics, checkpoints, attempts, what was odd, and where the folder is.
     """
+    from mosaic.cli.groups import show_group
     from mosaic.cli.output import print_json
+    from mosaic.client import Group
 
     client = make_client()
-    runs = [client.run(reference) for reference in references]
+    meant = [client.find(reference) for reference in references]
     if as_json:
-        print_json([{**run.view, **_details(run)} for run in runs])
+        print_json([_as_json(found) for found in meant])
         return
-    for index, run in enumerate(runs):
+    for index, found in enumerate(meant):
         if index:
             click.echo("")
-        for label, value in _lines(run, _details(run)):
+        if isinstance(found, Group):
+            show_group(found)
+            continue
+        for label, value in _lines(found, _details(found)):
             click.echo(f"{label:{LABEL_WIDTH}} {value}".rstrip())
+
+
+def _as_json(found: Run | Group) -> dict[str, Any]:
+    from mosaic.cli.groups import as_json
+    from mosaic.client import Run
+
+    return {**found.view, **_details(found)} if isinstance(found, Run) else as_json(found)
 
 
 def _details(run: Run) -> dict[str, Any]:
@@ -66,6 +79,8 @@ def _lines(run: Run, details: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _end(run)
     step = f"step {format.count(run.step)}" + (f" of {view['total_steps']:,}" if view["total_steps"] else "")
     yield "progress", step + (f", {format.percent(run.progress)}" if run.progress is not None else "")
+    if run.group:
+        yield "group", run.group
     yield "worker", run.worker
     yield from _times(view)
     yield "asked for", _asked_for(view)

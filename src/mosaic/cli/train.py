@@ -124,7 +124,7 @@ class WorkerCommand(click.Command):
         hint = f"did you mean {close[0]}?" if close else f"see `mosaic train {self._worker} --help`"
         return click.UsageError(f"no such option: {error.option_name}; {hint}")
 
-    def _train(self, config_file: str | None, print_config: bool, **values: Any) -> int:
+    def _train(self, config_file: str | None, print_config: bool, seeds: str | None, **values: Any) -> int:
         from mosaic.cli.output import print_json
 
         base = _worker_part(read_json_object("-"), "-") if config_file == "-" else self._base
@@ -135,7 +135,12 @@ class WorkerCommand(click.Command):
             print_json(base)
             return 0
         options = SubmitOptions.take({key: values[key] for key in values if not key.startswith("config__")})
-        return submit(make_client(), {"worker": self._worker, "config": base}, options)
+        spec = {"worker": self._worker, "config": base}
+        if seeds is not None:
+            from mosaic.cli.groups import parse_seeds, submit_group
+
+            return submit_group(make_client(), spec, parse_seeds(seeds), options)
+        return submit(make_client(), spec, options)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_paragraph()
@@ -201,6 +206,7 @@ def _own_options() -> list[click.Option]:
             help="Config to start from, as JSON; flags win over it. - reads stdin.",
         ),
         click.Option(["--print-config"], is_flag=True, help="Print the config that would be submitted, and end."),
+        click.Option(["--seeds"], metavar="N|N,N,...", help="A group of runs: so many seeds (1, 2, 3, ...), or these."),
         *submit_options(),
     ]
 

@@ -22,12 +22,19 @@ REDRAWS_PER_SECOND = 8
 @run_argument
 @json_option
 def command(reference: str, as_json: bool) -> int:
-    """Watch a run live.
+    """Watch a run, or a group of runs, live.
 
     Ends when the run does, with exit code 0 if it ended well and 1 if not. Ctrl-C stops watching and leaves the run
     alone. Survives restarts of the daemon. With --json, telemetry rows and states come as JSON lines.
     """
-    return watch(make_client().run(reference), as_json=as_json)
+    from mosaic.client import Group
+
+    found = make_client().find(reference)
+    if isinstance(found, Group):
+        from mosaic.cli.groups import watch_group
+
+        return watch_group(found, as_json=as_json)
+    return watch(found, as_json=as_json)
 
 
 def watch(run: Run, *, as_json: bool = False) -> int:

@@ -25,6 +25,7 @@ from mosaic.client.errors import (
     RunDidNotSucceed,
     WaitTimeout,
 )
+from mosaic.client.groups import Group, submit_seeds
 from mosaic.client.runs import ENDED, Run, Series
 from mosaic.client.transport import DaemonInfo, Transport, read_daemon_info
 from mosaic.paths import Home
@@ -36,6 +37,7 @@ __all__ = [
     "DaemonError",
     "DaemonInfo",
     "DaemonStartFailed",
+    "Group",
     "MosaicError",
     "NoDaemon",
     "NoSuchRun",
@@ -143,11 +145,12 @@ class Client:
         state: str | None = None,
         worker: str | None = None,
         tag: str | None = None,
+        group: str | None = None,
         limit: int = 100,
         before: str | None = None,
     ) -> list[Run]:
         """Runs, newest first."""
-        query = {"state": state, "worker": worker, "tag": tag, "limit": limit, "before": before}
+        query = {"state": state, "worker": worker, "tag": tag, "group": group, "limit": limit, "before": before}
         answer = self.transport.request("GET", "/runs", query=query)
         return [Run(self.transport, view) for view in answer["runs"]]
 
@@ -163,6 +166,41 @@ class Client:
         from urllib.parse import quote
 
         return Run(self.transport, self.transport.request("GET", f"/runs/{quote(reference, safe='')}"))
+
+    # Groups of runs
+
+    def benchmark(
+        self,
+        worker: str,
+        seeds: int | Sequence[int],
+        *,
+        name: str | None = None,
+        tags: Sequence[str] = (),
+        **config: Any,
+    ) -> Group:
+        """Queue one config with several seeds as a group of runs; `seeds`: which, or how many (1, 2, 3, ...)."""
+        return self.submit_seeds({"worker": worker, "config": config, "name": name, "tags": list(tags)}, seeds)
+
+    def submit_seeds(self, spec: Mapping[str, Any], seeds: int | Sequence[int]) -> Group:
+        """The same from a complete JobSpec; its name is the group's. Nothing is queued unless all of it can be."""
+        return submit_seeds(self, spec, seeds)
+
+    def group(self, name: str) -> Group:
+        """The runs of a group."""
+        found = Group(self, name).refresh()
+        if not found.runs:
+            raise NoSuchRun(f"no group {name!r}; `mosaic runs` lists runs with their groups")
+        return found
+
+    def find(self, reference: str) -> Run | Group:
+        """The run that is meant, or where no run is, the group of that name."""
+        try:
+            return self.run(reference)
+        except NoSuchRun:
+            found = Group(self, reference).refresh()
+            if not found.runs:
+                raise
+            return found
 
     # Workers
 

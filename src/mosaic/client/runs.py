@@ -58,6 +58,12 @@ class Run:
         return str(self.view["name"])
 
     @property
+    def group(self) -> str | None:
+        """The group that it belongs to, if any: see `Client.benchmark`."""
+        group: str | None = self.view["group"]
+        return group
+
+    @property
     def worker(self) -> str:
         return str(self.view["worker"])
 

@@ -37,6 +37,9 @@ class JobSpec(Strict, frozen=True):
     worker: Annotated[str, Meta(min_length=1, max_length=80)]
     config: dict[str, Any] = {}
     name: Name | None = None
+    group: Annotated[
+        Name | None, Meta(description="runs that belong together, such as one config with several seeds")
+    ] = None
     tags: Annotated[list[Tag], Meta(max_length=32)] = []
     priority: Annotated[int, Meta(ge=-1000, le=1000, description="higher starts first")] = 0
     resources: Resources = Resources()
@@ -58,6 +61,7 @@ class Job(msgspec.Struct, kw_only=True, frozen=True):
     run_id: str
     name: str
     created: float
+    group: str | None = None
     tags: list[str] = []
     priority: int = 0
     resources: Resources = Resources()
@@ -87,6 +91,7 @@ def make_job(spec: JobSpec, run_id: str, created: float, module: str, config: di
         run_id=run_id,
         name=spec.name or f"{spec.worker}-{run_id[-6:].lower()}",
         created=created,
+        group=spec.group,
         tags=list(dict.fromkeys(spec.tags)),
         priority=spec.priority,
         resources=spec.resources,

@@ -135,6 +135,7 @@ class Registry:
         states: tuple[str, ...] = (),
         worker: str | None = None,
         tag: str | None = None,
+        group: str | None = None,
         before: str | None = None,
         limit: int = -1,
     ) -> list[Row]:
@@ -149,6 +150,9 @@ class Registry:
         if tag:
             conditions.append("EXISTS (SELECT 1 FROM json_each(job, '$.tags') WHERE value = ?)")
             values.append(tag)
+        if group:
+            conditions.append("json_extract(job, '$.group') = ?")
+            values.append(group)
         if before:
             conditions.append("run_id < ?")
             values.append(before)

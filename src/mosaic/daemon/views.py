@@ -20,6 +20,7 @@ from mosaic.store import Progress, RunReader, StoreError
 class RunView(msgspec.Struct, kw_only=True):
     run_id: str
     name: str
+    group: str | None
     worker: str
     state: str
     detail: str
@@ -55,6 +56,7 @@ def view_row(row: Row, folder: RunFolder, reason: str = "") -> RunView:
     return RunView(
         run_id=row.run_id,
         name=row.name,
+        group=row.job.group,
         worker=row.worker,
         state=row.state if row.state != "ACTIVE" else "STARTING",
         detail="; ".join(part for part in (reason, row.detail) if part),

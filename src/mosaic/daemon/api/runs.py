@@ -40,6 +40,7 @@ async def list_runs(
     state: Filter = None,
     worker: Filter = None,
     tag: Filter = None,
+    group: Filter = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Filter = None,
 ) -> Json:
@@ -54,6 +55,7 @@ async def list_runs(
         states=tuple(sorted(rows_wanted)),
         worker=worker,
         tag=tag,
+        group=group,
         before=before,
         limit=-1 if live else limit,
     )
