@@ -14,11 +14,13 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SOURCE = CHECKOUT / "src" / "mosaic"
 
 # What a part of mosaic may import of mosaic, besides itself.
-FOUNDATION = {"paths", "files", "flock"}
+FOUNDATION = {"paths", "files", "flock", "system", "build"}
 LAYERS: dict[str, set[str]] = {
     "paths": set(),
     "files": set(),
     "flock": set(),
+    "system": set(),
+    "build": set(),
     "worker": FOUNDATION,
     "fastlane": FOUNDATION,
     "envs": FOUNDATION | {"worker", "fastlane"},
@@ -37,6 +39,8 @@ PACKAGES: dict[str, set[str]] = {
     "paths": set(),
     "files": set(),
     "flock": set(),
+    "system": set(),
+    "build": set(),
     "envs": set(),
     "worker": {"msgspec", "numpy"},
     "fastlane": {"msgspec", "numpy"},

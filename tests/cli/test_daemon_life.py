@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -53,14 +54,26 @@ def test_up_is_said_twice_and_down_leaves_runs_alone(own_home: Any, wait_for: An
     assert mosaic.client.run("survivor").state == "CANCELLED"
 
 
-def test_another_version_hands_over(own_home: Any) -> None:
+def test_a_daemon_of_other_code_hands_over(own_home: Any) -> None:
     mosaic = own_home()
     old = mosaic.json("up")
     info = json.loads(Home(mosaic.home).daemon_info.read_text())
-    Home(mosaic.home).daemon_info.write_text(json.dumps({**info, "version": "0.0.1"}))
+    Home(mosaic.home).daemon_info.write_text(json.dumps({**info, "code": "0123456789abcdef"}))
     new = mosaic.json("up")
     assert new["how"] == "replaced"
     assert new["pid"] != old["pid"]
+
+
+def test_without_a_linux_kernel_it_says_what_works(no_daemon: Any) -> None:
+    folder = no_daemon.cwd / "elsewhere"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("import sys; sys.platform = 'darwin'")
+    elsewhere = dataclasses.replace(no_daemon, env={"PYTHONPATH": str(folder)})
+    for arguments, code in ((("up",), 1), (("doctor",), 1), (("runs",), 3)):
+        done = elsewhere(*arguments, code=code)
+        assert "runs need a Linux kernel, this is darwin; what works without: mosaic worker" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert "tabular" in elsewhere("worker", "list").stdout
 
 
 def test_watching_goes_on_when_the_daemon_is_killed_and_comes_back(own_home: Any) -> None:

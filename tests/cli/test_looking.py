@@ -76,8 +76,8 @@ def test_a_run_that_nobody_knows_is_exit_code_4(mosaic: Any, command: str) -> No
 
 def test_watch_tells_what_happened_in_lines(mosaic: Any) -> None:
     done = mosaic("train", "tabular", "--total-timesteps", "3000", "--checkpoint-every", "1000", "--watch")
-    assert "RUNNING" in done.stdout or "STARTING" in done.stdout
     assert "checkpoint at step 3,000" in done.stdout
+    assert "100%  step 3,000 of 3,000" in done.stdout  # how far it was while it ran depends on the machine
     assert "SUCCEEDED" in done.stdout.splitlines()[-1]
     assert "\x1b" not in done.stdout
 

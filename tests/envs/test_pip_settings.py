@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mosaic.envs.build import torch_backend
+from mosaic.envs.errors import InstallFailed
 from mosaic.envs.tools import Tools, pip_settings_for_uv, reason
 
 
@@ -30,6 +31,16 @@ def test_later_sections_win_and_lists_are_split() -> None:
 
 def test_nothing_configured_is_nothing_set() -> None:
     assert pip_settings_for_uv([]) == {}
+
+
+def test_a_configuration_that_pip_cannot_read_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.conf").write_text("global]\nfind-links = /wheels\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    with pytest.raises(InstallFailed, match=r"pip config list.*pip\.conf") as failure:
+        Tools.of_this_process().pip_settings  # noqa: B018 - asking is the deed
+    assert "\n" not in str(failure.value)
 
 
 @pytest.fixture

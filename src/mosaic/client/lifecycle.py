@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mosaic import __version__, flock
+from mosaic.build import fingerprint
 from mosaic.client.errors import DaemonStartFailed, MosaicError, NoDaemon
 from mosaic.client.transport import DaemonInfo, read_daemon_info
 from mosaic.paths import HOME_VARIABLE, Home
+from mosaic.system import HAS_RUNS, NEEDS_LINUX
 
 if TYPE_CHECKING:
     from mosaic.client import Client
@@ -31,11 +33,13 @@ class Started:
 
 
 def start_daemon(client: Client) -> Started:
-    """Make sure that a daemon of this version answers; one of another version hands over first."""
+    """Make sure that a daemon of this very code answers; one of another version hands over first."""
+    if not HAS_RUNS:
+        raise DaemonStartFailed(NEEDS_LINUX)
     how: Literal["started", "replaced"] = "started"
     running = _answering(client)
     if running is not None:
-        if running.version == __version__:
+        if (running.version, running.code) == (__version__, fingerprint()):
             return Started(running, "running")
         stop_daemon(client)
         how = "replaced"

@@ -23,12 +23,13 @@ from mosaic.client.errors import (
     NotPossible,
 )
 from mosaic.paths import Home
+from mosaic.system import HAS_RUNS, NEEDS_LINUX
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 PREFIX = "/api/v1"
-NO_DAEMON = "no daemon is running: start it with `mosaic up`"
+NO_DAEMON = "no daemon is running: " + ("start it with `mosaic up`" if HAS_RUNS else NEEDS_LINUX)
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class DaemonInfo:
     url: str
     version: str
     started: float
+    code: str  # `mosaic.build.fingerprint` of what it runs
 
 
 def read_daemon_info(home: Home) -> DaemonInfo | None:
@@ -46,7 +48,7 @@ def read_daemon_info(home: Home) -> DaemonInfo | None:
         data = json.loads(home.daemon_info.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return DaemonInfo(data["pid"], data["url"], data["version"], data["started"])
+    return DaemonInfo(data["pid"], data["url"], data["version"], data["started"], data.get("code", ""))
 
 
 class Transport:

@@ -7,15 +7,12 @@ import os
 import sys
 
 from mosaic.paths import Home
+from mosaic.system import HAS_RUNS, NEEDS_LINUX
 
 
 def main() -> int:
-    if sys.platform != "linux":
-        print(
-            f"mosaic daemon: runs need a Linux kernel, this is {sys.platform}; "
-            "what works without: mosaic worker check, mosaic export, reading copied run folders",
-            file=sys.stderr,
-        )
+    if not HAS_RUNS:
+        print(f"mosaic daemon: {NEEDS_LINUX}", file=sys.stderr)
         return 1
     # Not for other systems: file locks are not there.
     from mosaic.daemon.holder import AlreadyRunning, take_lock

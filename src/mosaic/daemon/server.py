@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import uvicorn
 
 from mosaic import __version__
+from mosaic.build import fingerprint
 from mosaic.daemon.app import make_app
 from mosaic.daemon.auth import load_token
 from mosaic.daemon.holder import HOST
@@ -61,6 +62,7 @@ def run(home: Home, port: int | None) -> None:
 
 
 async def _serve(home: Home, port: int | None) -> None:
+    code = fingerprint()
     listener = _listen(port)
     url = f"http://{HOST}:{listener.getsockname()[1]}"
     token = load_token(home.token)
@@ -84,7 +86,7 @@ async def _serve(home: Home, port: int | None) -> None:
         timeout_graceful_shutdown=FINISH_S,
     )
     await trainer.start()
-    _announce(home, url)
+    _announce(home, url, code)
     log.info("MOSAIC %s daemon %d at %s", __version__, os.getpid(), url)
     server = Server(config, stop)
     letting_go = asyncio.create_task(_let_go(stop, trainer))
@@ -115,8 +117,8 @@ def _listen(port: int | None) -> socket.socket:
     return listener
 
 
-def _announce(home: Home, url: str) -> None:
-    info = {"pid": os.getpid(), "url": url, "version": __version__, "started": time.time()}
+def _announce(home: Home, url: str, code: str) -> None:
+    info = {"pid": os.getpid(), "url": url, "version": __version__, "started": time.time(), "code": code}
     write_atomic(home.daemon_info, json.dumps(info).encode() + b"\n", mode=0o600)
 
 

@@ -54,8 +54,13 @@ class Tools:
     def pip_settings(self) -> dict[str, str]:
         """What pip is configured with here (files and environment), by uv's names of the settings."""
         listed = subprocess.run(
-            [self.python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True, cwd=CHECKOUT
+            [self.python, "-m", "pip", "config", "list"], capture_output=True, text=True, cwd=CHECKOUT
         )
+        if listed.returncode != 0:
+            said = " ".join(listed.stderr.split())[-400:]
+            raise InstallFailed(
+                f"what pip is configured with on this machine cannot be read (`pip config list`): {said}"
+            )
         return pip_settings_for_uv(listed.stdout.splitlines())
 
     @cached_property

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from mosaic.system import HAS_RUNS, NEEDS_LINUX
+
 
 def main() -> int:
-    if sys.platform != "linux":
-        print(f"shepherd: runs need a Linux kernel, this is {sys.platform}", file=sys.stderr)
+    if not HAS_RUNS:
+        print(f"shepherd: {NEEDS_LINUX}", file=sys.stderr)
         return 2
     if len(sys.argv) != 2:
         print("usage: python -m mosaic.shepherd RUN_DIR", file=sys.stderr)
