@@ -23,8 +23,11 @@ def register(env_id: str, *, field: str = "env_id") -> None:
     if not family.installed:
         allowed = f"an environment that is installed: {family.name} needs extra {family.extra!r}"
         raise ConfigError(refuse(field, env_id, f"{allowed} (./mosaic worker install cleanrl[{family.extra}])"))
-    if family.module is not None:
-        importlib.import_module(family.module)
+    if family.registers is not None and env_id not in gymnasium.registry:
+        module, _, function = family.registers.partition(":")
+        imported = importlib.import_module(module)
+        if function:
+            getattr(imported, function)()
 
 
 def make_options(env_id: str, options: Mapping[str, Any], wants_frames: bool) -> dict[str, Any]:
@@ -56,7 +59,7 @@ def make(env_id: str, observation: Observation, *, field: str = "env_id", **kwar
 
 
 def prepare(env: Any, observation: Observation) -> Any:
-    if family_of(env.spec.id if env.spec else "").module == "minigrid":
+    if family_of(env.spec.id if env.spec else "").extra == "minigrid":
         env = importlib.import_module("minigrid.wrappers").ImgObsWrapper(env)
         if observation == "any":
             return env

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,41 +29,43 @@ class Family:
     """Environments that come from one package."""
 
     name: str
-    module: str | None  # importing it registers the ids
-    extra: str | None
-    prefixes: tuple[str, ...] = ()
-    suffixes: tuple[str, ...] = ()
+    pattern: str  # what their ids look like, as a regular expression
+    extra: str | None = None
+    registers: str | None = None  # the module whose import registers the ids, or module:function
 
     def has(self, env_id: str) -> bool:
-        return env_id.startswith(self.prefixes or "\0") or env_id.endswith(self.suffixes or "\0")
+        return re.fullmatch(self.pattern, env_id) is not None
 
     @property
     def installed(self) -> bool:
-        return self.module is None or importlib.util.find_spec(self.module) is not None
+        return self.extra is None or extra_installed(self.extra)
 
 
 MUJOCO = (
-    "Ant",
-    "HalfCheetah",
-    "Hopper",
-    "Humanoid",
-    "HumanoidStandup",
-    "InvertedDoublePendulum",
-    "InvertedPendulum",
-    "Pusher",
-    "Reacher",
-    "Swimmer",
-    "Walker2d",
+    "Ant|HalfCheetah|Hopper|Humanoid|HumanoidStandup|InvertedDoublePendulum|InvertedPendulum|Pusher|Reacher|Swimmer"
+    "|Walker2d"
 )
+PROCGEN = (
+    "bigfish|bossfight|caveflyer|chaser|climber|coinrun|dodgeball|fruitbot|heist|jumper|leaper|maze|miner|ninja|plunder"
+    "|starpilot"
+)
+MINIGRID = "minigrid:register_minigrid_envs"
 FAMILIES = (
-    Family("babyai", "minigrid", "minigrid", prefixes=("BabyAI-",)),
-    Family("minigrid", "minigrid", "minigrid", prefixes=("MiniGrid-",)),
-    Family("atari", "ale_py", "atari", prefixes=("ALE/",), suffixes=("NoFrameskip-v4",)),
-    Family("mujoco", "mujoco", "mujoco", prefixes=tuple(f"{name}-v" for name in MUJOCO)),
+    Family("babyai", r"BabyAI-.+", "minigrid", MINIGRID),
+    Family("minigrid", r"MiniGrid-.+", "minigrid", MINIGRID),
+    Family("atari", r"ALE/.+|.+NoFrameskip-v4", "atari", "ale_py"),
+    Family("mujoco", rf"({MUJOCO})-v\d", "mujoco"),
+    Family("dm_control", r"dm_control/.+", "dm_control", "shimmy.registration:_register_dm_control_envs"),
 )
-# What an extra brings that its algorithms import, beyond any family's own package.
-EXTRA_MODULES = {"atari": ("ale_py", "cv2"), "jax": ("jax", "flax", "optax")}
-GYMNASIUM = Family("gymnasium", None, None)
+# What an extra brings that is imported.
+EXTRA_MODULES = {
+    "atari": ("ale_py", "cv2"),
+    "dm_control": ("dm_control", "shimmy"),
+    "jax": ("jax", "flax", "optax"),
+    "minigrid": ("minigrid",),
+    "mujoco": ("mujoco",),
+}
+GYMNASIUM = Family("gymnasium", r".+")
 
 
 def family_of(env_id: str) -> Family:

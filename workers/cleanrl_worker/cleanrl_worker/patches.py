@@ -17,6 +17,7 @@ def install() -> None:
     if any(isinstance(finder, ImportAdapters) for finder in sys.meta_path):
         return
     adapters = ImportAdapters()
+    adapters.add("gymnasium.envs.registration", adapt_registration)
     adapters.add("gymnasium", adapt_gymnasium)
     adapters.add("gym", adapt_gym)
     adapters.add("stable_baselines3.common.atari_wrappers", adapt_atari_wrappers)
@@ -24,6 +25,14 @@ def install() -> None:
     adapters.add("torch.utils.tensorboard.writer", adapt_summary_writer)
     adapters.add("torch", adapt_torch)
     adapters.install()
+
+
+def adapt_registration(registration: ModuleType) -> None:
+    """Whoever imports gymnasium does not get every installed package of environments with it.
+
+    That takes seconds, and shimmy's plugin trips over ale_py. `environments.register` asks for what is needed.
+    """
+    registration.load_plugin_envs = lambda: None  # type: ignore[attr-defined]
 
 
 def adapt_gymnasium(gymnasium: ModuleType) -> None:

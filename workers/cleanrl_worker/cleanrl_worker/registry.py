@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cleanrl_worker.families import ActionSpace, Observation, PolicyKind
 from cleanrl_worker.scripts import Script, read_script
 
-CLASSIC = ("gymnasium", "minigrid", "babyai", "mujoco")
+CLASSIC = ("gymnasium", "minigrid", "babyai", "mujoco", "dm_control")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class AlgorithmEntry:
     policy: PolicyKind | None  # None: it can be trained and resumed, but not yet evaluated
     observation: Observation = "vector"
     env_families: tuple[str, ...] = CLASSIC
-    extra: str | None = None
+    extras: tuple[str, ...] = ()
     default_env: str = "CartPole-v1"
 
     @property
@@ -42,10 +42,10 @@ def _discrete(module: str, title: str, family: str, policy: PolicyKind) -> Algor
 
 def _jax(module: str, title: str, family: str, action_space: ActionSpace, env: str) -> AlgorithmEntry:
     policy: PolicyKind = "flax_values" if action_space == "discrete" else "flax_actor"
-    return AlgorithmEntry(f"cleanrl.{module}", title, family, action_space, policy, extra="jax", default_env=env)
+    return AlgorithmEntry(f"cleanrl.{module}", title, family, action_space, policy, extras=("jax",), default_env=env)
 
 
-def _atari(module: str, title: str, family: str, policy: PolicyKind | None) -> AlgorithmEntry:
+def _atari(module: str, title: str, family: str, policy: PolicyKind | None, *extras: str) -> AlgorithmEntry:
     return AlgorithmEntry(
         f"cleanrl.{module}",
         title,
@@ -54,7 +54,7 @@ def _atari(module: str, title: str, family: str, policy: PolicyKind | None) -> A
         policy,
         observation="image",
         env_families=("atari",),
-        extra="atari",
+        extras=("atari", *extras),
         default_env="BreakoutNoFrameskip-v4",
     )
 
@@ -94,6 +94,8 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
     "ppo_atari_lstm": _atari("ppo_atari_lstm", "PPO with LSTM on Atari", "PPO", None),
     "ppo_atari_multigpu": _atari("ppo_atari_multigpu", "PPO on Atari, several GPUs", "PPO", "actor_critic"),
     "dqn_atari": _atari("dqn_atari", "DQN on Atari", "Q-learning", "values"),
+    "dqn_atari_jax": _atari("dqn_atari_jax", "DQN on Atari in JAX", "Q-learning", "flax_values", "jax"),
+    "c51_atari_jax": _atari("c51_atari_jax", "C51 on Atari in JAX", "Distributional", "flax_values", "jax"),
     "c51_atari": _atari("c51_atari", "C51 on Atari", "Distributional", "image_value_distribution"),
     "sac_atari": _atari("sac_atari", "SAC on Atari (discrete)", "Continuous control", "discrete_actor"),
 }

@@ -105,11 +105,11 @@ def check_offered(config: CleanRLWorkerConfig, entry: AlgorithmEntry) -> None:
     if family.name not in entry.env_families:
         allowed = f"an environment of {', '.join(entry.env_families)} for {config.algo}, such as {entry.default_env}"
         raise ConfigError(refuse("env_id", config.env_id, allowed))
-    if entry.extra is not None and not extra_installed(entry.extra):
-        how = f"./mosaic worker install cleanrl[{entry.extra}]"
-        raise ConfigError(
-            refuse("algo", config.algo, f"an installed algorithm: it needs extra {entry.extra!r} ({how})")
-        )
+    missing = [extra for extra in entry.extras if not extra_installed(extra)]
+    if missing:
+        how = f"./mosaic worker install cleanrl[{','.join(missing)}]"
+        which = " and ".join(repr(extra) for extra in missing)
+        raise ConfigError(refuse("algo", config.algo, f"an installed algorithm: it needs extra {which} ({how})"))
     if config.extras.mode == "policy_eval" and entry.policy is None:
         raise ConfigError(refuse("extras.mode", "policy_eval", f"train or resume_training for {config.algo}, so far"))
 
@@ -224,7 +224,7 @@ def _describe(entry: AlgorithmEntry) -> Algorithm:
             "observation_spaces": ["vector", "image"] if entry.observation == "any" else [entry.observation],
             "env_families": list(entry.env_families),
             "default_env": entry.default_env,
-            "extra": entry.extra,
+            "extras": list(entry.extras),
             "replay_buffer": entry.off_policy,
         },
     )
