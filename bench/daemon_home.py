@@ -40,7 +40,7 @@ class BenchDaemon:
                 [sys.executable, "-m", "mosaic.daemon", "--port", "0"],
                 stdout=log,
                 stderr=log,
-                env=_users_environment() | {"MOSAIC_HOME": str(self.home.root)},
+                env=users_environment() | {"MOSAIC_HOME": str(self.home.root)},
             )
         while not self.home.daemon_info.exists():
             if self._process.poll() is not None:
@@ -66,6 +66,6 @@ class BenchDaemon:
         return content
 
 
-def _users_environment() -> dict[str, str]:
+def users_environment() -> dict[str, str]:
     """As on a user's machine: Python keeps what it has compiled. Some containers forbid it."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

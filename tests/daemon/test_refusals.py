@@ -13,6 +13,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from mosaic.daemon.auth import cookie_name
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SOCKETS = ("/api/v1/events", "/api/v1/runs/latest/follow", "/api/v1/nothing")
 
@@ -34,21 +36,21 @@ def routes(daemon: Any) -> Iterator[tuple[str, str]]:
         ({"Authorization": "Bearer wrong"}, 401),
         ({"Authorization": "Basic {token}"}, 401),
         ({"Authorization": "Bearer "}, 401),
-        ({"Cookie": "mosaic_token=wrong; other={token}"}, 401),
+        ({"Cookie": "{cookie}=wrong; other={token}"}, 401),
         ({"Authorization": "Bearer {token}", "Host": "evil.example"}, 403),
         ({"Authorization": "Bearer {token}", "Host": "127.0.0.1.evil.example:{port}"}, 403),
         ({"Authorization": "Bearer {token}", "Host": "localhost:80@evil.example"}, 403),
         ({"Authorization": "Bearer {token}", "Host": ""}, 403),
         ({"Authorization": "Bearer {token}", "Origin": "http://evil.example"}, 403),
         ({"Authorization": "Bearer {token}", "Origin": "null"}, 403),
-        ({"Cookie": "mosaic_token={token}", "Origin": "http://127.0.0.1:1"}, 403),
-        ({"Cookie": "mosaic_token={token}", "Origin": "https://127.0.0.1:{port}"}, 403),
+        ({"Cookie": "{cookie}={token}", "Origin": "http://127.0.0.1:1"}, 403),
+        ({"Cookie": "{cookie}={token}", "Origin": "https://127.0.0.1:{port}"}, 403),
     ],
 )
 def test_every_route_and_method_is_refused(shared_daemon: Any, headers: dict[str, str], status: int) -> None:
     token = shared_daemon.home.token.read_text().strip()
     port = urlsplit(json.loads(shared_daemon.home.daemon_info.read_bytes())["url"]).port
-    given = {name: value.format(token=token, port=port) for name, value in headers.items()}
+    given = {name: value.format(token=token, port=port, cookie=cookie_name(token)) for name, value in headers.items()}
     for method, path in routes(shared_daemon):
         got, answer, _ = shared_daemon.request(method, path, None, given)
         assert (method, path, got) == (method, path, status)
@@ -143,6 +145,11 @@ def test_a_launch_code_logs_a_browser_in_once(shared_daemon: Any) -> None:
     status, _, headers = shared_daemon.request("GET", f"/login{again}", None, own_page)
     assert (status, headers["Location"]) == (303, "/")
     assert shared_daemon.request("GET", f"/login{again}")[0] == 401
+
+
+def test_the_cookies_of_two_homes_live_side_by_side() -> None:
+    assert cookie_name("one") != cookie_name("other")
+    assert "one" not in cookie_name("one")
 
 
 def test_a_forwarded_port_is_at_home(shared_daemon: Any) -> None:

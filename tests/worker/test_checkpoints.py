@@ -89,7 +89,9 @@ def test_a_failed_save_leaves_nothing_behind(tmp_path: Path) -> None:
     assert checkpoints.latest(tmp_path) is None
 
 
-def test_a_worker_killed_while_saving_leaves_no_half_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved_before", [False, True])
+def test_a_worker_killed_while_saving_leaves_no_half_checkpoint(tmp_path: Path, saved_before: bool) -> None:
+    before = save(tmp_path, 9) if saved_before else None
     script = textwrap.dedent("""
         import sys
         from pathlib import Path
@@ -109,9 +111,10 @@ def test_a_worker_killed_while_saving_leaves_no_half_checkpoint(tmp_path: Path) 
     process.wait()
     process.stdout.close()
     process.stdin.close()
-    assert checkpoints.latest(tmp_path) is None
+    assert checkpoints.latest(tmp_path) == before
     path = save(tmp_path, 9)
     assert checkpoints.latest(tmp_path) == path
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_pruning_keeps_the_newest(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ cookie that a one-time code is exchanged for)?
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -18,7 +19,6 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-COOKIE = "mosaic_token"
 LOGIN_PATH = "/login"
 CODE_LIFE_S = 300.0
 HOSTS = frozenset({"127.0.0.1", "localhost"})
@@ -62,10 +62,16 @@ class LoginCodes:
         return until > time.monotonic()
 
 
+def cookie_name(token: str) -> str:
+    """Browsers send cookies to every port of a host: the daemons of two homes must not overwrite each other's."""
+    return f"mosaic_{hashlib.sha256(token.encode()).hexdigest()[:12]}"
+
+
 class Guard:
     def __init__(self, app: ASGIApp, token: str, codes: LoginCodes) -> None:
         self._app = app
         self._token = token.encode()
+        self._cookie = cookie_name(token)
         self._codes = codes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,8 +94,15 @@ class Guard:
 
     def _has_token(self, headers: dict[str, str]) -> bool:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
-        given = bearer.strip() if kind.lower() == "bearer" else _cookie(headers.get("cookie", ""))
+        given = bearer.strip() if kind.lower() == "bearer" else self._cookie_in(headers.get("cookie", ""))
         return hmac.compare_digest(given.encode(), self._token)
+
+    def _cookie_in(self, header: str) -> str:
+        try:
+            morsel = SimpleCookie(header).get(self._cookie)
+        except CookieError:
+            return ""
+        return morsel.value if morsel is not None else ""
 
     async def _log_in(self, scope: Scope, headers: dict[str, str], send: Send) -> None:
         code = parse_qs(scope["query_string"].decode("latin-1")).get("code", [""])[0]
@@ -97,7 +110,7 @@ class Guard:
         if not self._codes.use(code) and not self._has_token(headers):
             await refuse(scope, send, 401, "this login link was used already or is too old: get another")
             return
-        cookie = f"{COOKIE}={self._token.decode()}; HttpOnly; SameSite=Strict; Path=/"
+        cookie = f"{self._cookie}={self._token.decode()}; HttpOnly; SameSite=Strict; Path=/"
         await _answer(send, 303, b"", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
 
 
@@ -124,14 +137,6 @@ def _origin_problem(headers: dict[str, str]) -> str | None:
     if parts.scheme == "http" and parts.netloc.lower() == headers.get("host", "").lower():
         return None
     return f"Origin {origin!r} is foreign: only pages of this daemon may talk to it"
-
-
-def _cookie(header: str) -> str:
-    try:
-        morsel = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return morsel.value if morsel is not None else ""
 
 
 async def refuse(scope: Scope, send: Send, status: int, message: str) -> None:

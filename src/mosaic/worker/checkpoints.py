@@ -54,7 +54,7 @@ def save(folder: Path, card: CheckpointCard, write: Callable[[Path], None]) -> P
     """Let `write` fill a new checkpoint below `folder` and put it in place as a whole."""
     name = f"step_{card.step:012d}" + (f"-attempt{card.attempt}" if card.attempt > 1 else "")
     final = folder / name
-    temporary = folder / f".{name}.tmp"
+    temporary, aside = folder / f".{name}.tmp", folder / f".{name}.old"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
@@ -70,12 +70,15 @@ def save(folder: Path, card: CheckpointCard, write: Callable[[Path], None]) -> P
             os.fsync(file.fileno())
         sync_folder(temporary)
         if final.exists():
-            shutil.rmtree(final)
+            # Of the same step: put aside first, so that a kill finds one of the two in place, but for an instant.
+            shutil.rmtree(aside, ignore_errors=True)
+            final.rename(aside)
         temporary.rename(final)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_folder(folder)
+    shutil.rmtree(aside, ignore_errors=True)
     return final
 
 
