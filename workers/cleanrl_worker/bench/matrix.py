@@ -20,7 +20,7 @@ from cleanrl_worker.registry import DEFAULT_ALGO_REGISTRY, AlgorithmEntry
 
 # By what a script has: enough for a few updates on each side of the middle.
 ON_POLICY = {"num_steps": 64, "update_epochs": 1, "num_minibatches": 2}
-OFF_POLICY = {"learning_starts": 60, "buffer_size": 150, "batch_size": 32}
+OFF_POLICY = {"learning_starts": 60, "min_replay_history": 60, "buffer_size": 150, "batch_size": 32}
 STEPS = {True: 200, False: 256}
 
 

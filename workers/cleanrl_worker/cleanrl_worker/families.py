@@ -16,6 +16,7 @@ PolicyKind = Literal[
     "values",
     "value_distribution",
     "image_value_distribution",
+    "expected_values",
     "deterministic_actor",
     "squashed_actor",
     "discrete_actor",

@@ -168,6 +168,7 @@ KINDS: Mapping[PolicyKind, tuple[str, Callable[[ModuleType, Any, Any], Network],
     "values": ("q_network", lambda module, spaces, _: module.QNetwork(spaces), lambda net, batch, _: net(batch)),
     "value_distribution": ("q_network", _value_distribution, _expected_values),
     "image_value_distribution": ("q_network", _value_distribution, _expected_values_of_images),
+    "expected_values": ("q_network", _value_distribution, lambda net, batch, _: net(batch)),
     "discrete_actor": (
         "actor",
         lambda module, spaces, _: module.Actor(spaces),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cleanrl_worker.families import ActionSpace, Observation, PolicyKind
 from cleanrl_worker.scripts import Script, read_script
@@ -59,6 +59,11 @@ def _atari(module: str, title: str, family: str, policy: PolicyKind | None, *ext
     )
 
 
+def _own(entry: AlgorithmEntry) -> AlgorithmEntry:
+    """Written here, since the published package lacks it."""
+    return replace(entry, module=entry.module.replace("cleanrl.", "cleanrl_worker.algorithms."))
+
+
 DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
     "ppo": AlgorithmEntry(
         "cleanrl_worker.algorithms.ppo_with_save",
@@ -70,6 +75,7 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
     ),
     "ppo_upstream": _discrete("ppo", "PPO (upstream's script)", "PPO", "actor_critic"),
     "ppo_continuous_action": _continuous("ppo_continuous_action", "PPO, continuous actions", "PPO", "actor_critic"),
+    "pqn": _own(_discrete("pqn", "PQN (parallelised Q-network)", "Q-learning", "values")),
     "rpo_continuous_action": _continuous(
         "rpo_continuous_action", "Robust Policy Optimization", "PPO variants", "actor_critic"
     ),
@@ -96,6 +102,7 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
     "dqn_atari": _atari("dqn_atari", "DQN on Atari", "Q-learning", "values"),
     "dqn_atari_jax": _atari("dqn_atari_jax", "DQN on Atari in JAX", "Q-learning", "flax_values", "jax"),
     "c51_atari_jax": _atari("c51_atari_jax", "C51 on Atari in JAX", "Distributional", "flax_values", "jax"),
+    "rainbow_atari": _own(_atari("rainbow_atari", "Rainbow on Atari", "Q-learning", "expected_values")),
     "c51_atari": _atari("c51_atari", "C51 on Atari", "Distributional", "image_value_distribution"),
     "sac_atari": _atari("sac_atari", "SAC on Atari (discrete)", "Continuous control", "discrete_actor"),
 }

@@ -270,6 +270,9 @@ REPLAY_ARRAYS = ("observations", "next_observations", "actions", "rewards", "don
 
 
 def _capture_replay(buffer: Any) -> dict[str, np.ndarray[Any, Any]]:
+    if hasattr(buffer, "capture"):  # one of our own scripts'
+        arrays: dict[str, np.ndarray[Any, Any]] = buffer.capture()
+        return arrays
     filled = buffer.buffer_size if buffer.full else buffer.pos
     arrays = {name: getattr(buffer, name)[:filled].copy() for name in REPLAY_ARRAYS if hasattr(buffer, name)}
     return {**arrays, "position": np.array([buffer.pos, int(buffer.full)])}
@@ -280,10 +283,15 @@ def _restore_replay(script: Names, state: State, folder: Path) -> None:
         return
     path, buffer = folder / "replay.safetensors", script["rb"]
     if not path.exists():
-        # Learning waits until the buffer holds again what the script wants it to hold before it learns.
-        script["args"].learning_starts += state.step
+        # Learning waits until the buffer holds again what the script wants it to hold before it learns. Our own scripts
+        # look at the buffer, not at the step.
+        if hasattr(script["args"], "learning_starts"):
+            script["args"].learning_starts += state.step
         return
     arrays = load_file(path)
+    if hasattr(buffer, "restore"):
+        buffer.restore(arrays)
+        return
     buffer.pos, full = (int(item) for item in arrays.pop("position"))
     buffer.full = bool(full)
     for name, array in arrays.items():
