@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOME_VARIABLE = "MOSAIC_HOME"
+# Between the id of a run and the name of its child run.
+CHILD_MARK = ":"
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -55,7 +57,10 @@ class Home:
         return self.root / "envs"
 
     def run(self, run_id: str) -> RunFolder:
-        return RunFolder(self.runs / run_id)
+        """The folder of a run, or of a child run (`<run_id>:<child>`)."""
+        run_id, _, child = run_id.partition(CHILD_MARK)
+        folder = RunFolder(self.runs / run_id)
+        return folder.child(child) if child else folder
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,14 @@ class RunFolder:
     @property
     def run_id(self) -> str:
         return self.path.name
+
+    @property
+    def children(self) -> Path:
+        """A folder for each child run, with a store of its own."""
+        return self.path / "children"
+
+    def child(self, name: str) -> RunFolder:
+        return RunFolder(self.children / name)
 
     @property
     def job(self) -> Path:

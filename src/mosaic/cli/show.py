@@ -40,7 +40,7 @@ def command(references: tuple[str, ...], as_json: bool) -> None:
         if isinstance(found, Group):
             show_group(found)
             continue
-        for label, value in _lines(found, _details(found)):
+        for label, value in (*_lines(found, _details(found)), *_children(found)):
             click.echo(f"{label:{LABEL_WIDTH}} {value}".rstrip())
 
 
@@ -48,7 +48,9 @@ def _as_json(found: Run | Group) -> dict[str, Any]:
     from mosaic.cli.groups import as_json
     from mosaic.client import Run
 
-    return {**found.view, **_details(found)} if isinstance(found, Run) else as_json(found)
+    if not isinstance(found, Run):
+        return as_json(found)
+    return {**found.view, **_details(found), "children": [child.view for child in found.children()]}
 
 
 def _details(run: Run) -> dict[str, Any]:
@@ -104,6 +106,17 @@ def _lines(run: Run, details: dict[str, Any]) -> Iterator[tuple[str, str]]:
     odd = {name: number for name, number in details["counters"].items() if number}
     for index, (name, number) in enumerate(odd.items()):
         yield ("odd" if index == 0 else ""), f"{name.replace('_', ' ')}: {number:,}"
+
+
+def _children(run: Run) -> Iterator[tuple[str, str]]:
+    """Each with what it runs with, and where that came from."""
+    from mosaic.cli import format
+
+    for index, child in enumerate(run.children()):
+        config = " ".join(f"{name}={json.dumps(value)}" for name, value in child.config.items())
+        origin = f"  ({child.view['detail']})" if child.view["detail"] else ""
+        text = f"{child.name}  {child.state}  step {format.count(child.step)}  {config}{origin}"
+        yield ("children" if index == 0 else ""), text
 
 
 def _end(run: Run) -> Iterator[tuple[str, str]]:

@@ -183,6 +183,13 @@ class Run:
                 return
             since = rows[-1]["seq"]
 
+    def children(self) -> list[Run]:
+        """Its child runs (the trials of a population), which are read like runs; a child has none."""
+        if self.view.get("parent"):
+            return []
+        answer = self.transport.request("GET", f"/runs/{self.id}/children")
+        return [Run(self.transport, view) for view in answer["runs"]]
+
     def series(self) -> list[dict[str, Any]]:
         """The metrics that the run has: name, number of points, first and last step, last value."""
         answer: list[dict[str, Any]] = self.transport.request("GET", f"/runs/{self.id}/series")["series"]

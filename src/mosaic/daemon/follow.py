@@ -61,7 +61,7 @@ async def follow_run(
     try:
         with trainer.hub.listen() as listener:
             while True:
-                row = trainer.registry.get(run_id)
+                row = trainer.now(run_id)
                 if row is None:
                     return
                 # The state before the rows: whatever was said before the end is read after the end is known.

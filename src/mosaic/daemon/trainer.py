@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from mosaic.daemon import ends
+from mosaic.daemon.children import child_names, child_row, view_child
 from mosaic.daemon.dispatcher import Dispatcher
 from mosaic.daemon.frames import FrameService
 from mosaic.daemon.hub import Hub
@@ -17,14 +18,14 @@ from mosaic.daemon.job import JobSpec, SpecError, make_job
 from mosaic.daemon.launching import write_job
 from mosaic.daemon.programs import Programs
 from mosaic.daemon.recovery import TRASH_PREFIX, recover
-from mosaic.daemon.registry import Registry, Row
+from mosaic.daemon.registry import Registry, Row, UnknownRun
 from mosaic.daemon.resources import Capacity
 from mosaic.daemon.retry import Again
 from mosaic.daemon.scripts import COPY_NAME, SCRIPT_WORKER, prepare
 from mosaic.daemon.ulid import UlidMaker
 from mosaic.daemon.views import RunView, view_active, view_row
 from mosaic.envs import WorkerEnvs
-from mosaic.paths import Home
+from mosaic.paths import CHILD_MARK, Home
 from mosaic.shepherd.control import ControlError, send
 from mosaic.worker import FieldError
 from mosaic.worker.description import check_config
@@ -70,7 +71,40 @@ class Trainer:
 
     # Looking
 
+    def find(self, reference: str) -> Row:
+        """A run, or a child run by its run and its name: `RUN:CHILD`. UnknownRun if there is none."""
+        try:
+            return self.registry.find(reference)
+        except UnknownRun:
+            run, mark, name = reference.rpartition(CHILD_MARK)
+            if not mark:
+                raise
+        parent = self.registry.find(run)
+        child = child_row(self.home, parent, name)
+        if child is None:
+            names = ", ".join(child_names(self.home, parent.run_id)) or "none"
+            raise UnknownRun(f"run {parent.name} has no child {name!r}; it has: {names}")
+        return child
+
+    def now(self, run_id: str) -> Row | None:
+        """The row of a run or a child run as it is now."""
+        run, mark, name = run_id.partition(CHILD_MARK)
+        row = self.registry.get(run)
+        return child_row(self.home, row, name) if row is not None and mark else row
+
+    async def children(self, row: Row) -> list[RunView]:
+        parent = await self.view(row)
+        names = await asyncio.to_thread(child_names, self.home, row.run_id)
+        rows = [await asyncio.to_thread(child_row, self.home, row, name) for name in names]
+        return [view_child(child, parent, self.home) for child in rows if child is not None]
+
     async def view(self, row: Row) -> RunView:
+        run, mark, _ = row.run_id.partition(CHILD_MARK)
+        if mark:
+            parent = self.registry.get(run)
+            if parent is None:
+                raise UnknownRun(f"run {run!r}: no such run")
+            return view_child(row, await self.view(parent), self.home)
         folder = self.home.run(row.run_id)
         if row.state == "ACTIVE":
             return await asyncio.to_thread(view_active, row, folder)

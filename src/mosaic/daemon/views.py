@@ -42,6 +42,8 @@ class RunView(msgspec.Struct, kw_only=True):
     retry: Retry
     folder: str
     config: dict[str, Any]
+    # The run that this is a child of.
+    parent: str | None = None
 
     def same_as(self, other: RunView | None) -> bool:
         """Nothing new to tell, the passing of time aside."""
@@ -68,7 +70,7 @@ def view_row(row: Row, folder: RunFolder, reason: str = "") -> RunView:
         attempt=row.attempt,
         step=row.step,
         total_steps=total,
-        progress=_share(row.step, total),
+        progress=share_of(row.step, total),
         exit=row.exit,
         resources=row.job.resources,
         gpus=row.gpus,
@@ -97,7 +99,7 @@ def view_active(row: Row, folder: RunFolder) -> RunView:
     if progress is not None and view.state != "STARTING":
         view.step = progress.step
         view.total_steps = progress.total if progress.total is not None else view.total_steps
-        view.progress = _share(view.step, view.total_steps)
+        view.progress = share_of(view.step, view.total_steps)
         view.rate = progress.rate
         view.last_heartbeat = progress.last_heartbeat
         if progress.last_heard is not None:
@@ -113,7 +115,7 @@ def _progress(folder: RunFolder) -> Progress | None:
         return None
 
 
-def _share(step: int | None, total: int | None) -> float | None:
+def share_of(step: int | None, total: int | None) -> float | None:
     if step is None or not total:
         return None
     return min(1.0, max(0.0, step / total))

@@ -95,7 +95,11 @@ class Hearing:
         if self.completed is not None or self.failure is not None:
             self.journal.count("after_close", len(messages))
         self.journal.append(messages)
-        notable = [(index, message) for index, message in enumerate(messages) if message.__class__ in _NOTABLE]
+        notable = [
+            (index, message)
+            for index, message in enumerate(messages)
+            if message.__class__ in _NOTABLE and not message.child
+        ]
         for index, message in notable:
             self._on_notable(message, following=len(messages) - index - 1)
         if data:

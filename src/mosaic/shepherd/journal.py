@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from mosaic.shepherd.children import Children
 from mosaic.shepherd.complaints import complain
 from mosaic.shepherd.exit_record import ExitRecord
 from mosaic.shepherd.launch import Launch
@@ -18,6 +19,7 @@ from mosaic.worker.messages import AnyMessage
 class Journal:
     def __init__(self, path: Path, launch: Launch, started: float) -> None:
         self._writer = writer = RunWriter(path)
+        self._children = Children(path.parent)
         writer.begin_attempt(
             launch.attempt, started=started, resumed_from=launch.resume_from, resumed_step=launch.resume_step
         )
@@ -38,13 +40,13 @@ class Journal:
     @property
     def unspoken(self) -> int:
         """Messages that were taken but never stored."""
-        return self._unspoken + self._writer.pending
+        return self._unspoken + self._writer.pending + self._children.pending
 
     def append(self, messages: Sequence[AnyMessage]) -> None:
         if self.gave_up:
             self._unspoken += len(messages)
         else:
-            self._writer.append(messages, time.time())
+            self._writer.append(self._children.take(messages), time.time())
 
     def set_state(self, state: str, detail: str = "") -> None:
         self.state = state
@@ -65,6 +67,7 @@ class Journal:
 
     def commit(self) -> bool:
         try:
+            self._children.commit()  # first: a child that the run's own journal speaks of is there to be read
             self.last_seq = self._writer.commit()
         except sqlite3.OperationalError as error:
             self.trouble = error
@@ -73,7 +76,12 @@ class Journal:
         return self.trouble is None
 
     def end(self, record: ExitRecord) -> None:
-        """Tell the store how the attempt ended and close it. exit.json has the truth too, if the store cannot."""
+        """Tell the stores how the attempt ended and close them. exit.json has the truth too, if they cannot."""
+        try:
+            self._children.end(record)
+        except sqlite3.Error as error:
+            complain(f"the end is not in the stores of its child runs: {error}")
+        self.count_all(self._children.refused)
         self._writer.end_attempt(
             outcome=record.outcome,
             ended=record.ended,

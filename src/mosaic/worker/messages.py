@@ -20,13 +20,19 @@ Number = float | Literal["nan", "inf", "-inf"]
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
+# A part of a run with telemetry of its own; also the name of its folder.
+ChildName = Annotated[str, msgspec.Meta(pattern=r"^([0-9A-Za-z][0-9A-Za-z_-]{0,63})?$")]
+
+
 class Message(msgspec.Struct, tag_field="type", omit_defaults=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """What every message has: when it was said, in seconds since 1970 (0: let the reader stamp it).
+    """What every message has: when it was said, in seconds since 1970 (0: let the reader stamp it), and by which of the
+    run's child runs (empty: by the run itself).
 
     Messages hold plain data and so no cycles: the garbage collector need not look at millions of them (`gc=False`).
     """
 
     time: float = 0.0
+    child: ChildName = ""
 
 
 class RunStarted(Message, tag="run_started"):
@@ -50,6 +56,20 @@ class RunFailed(Message, tag="run_failed"):
     error: str
     step: Whole | None = None
     traceback: str = ""
+
+
+class ChildStarted(Message, tag="child_started"):
+    """A child run begins: from the beginning, or at `from_step` with what its sibling `parent` (or itself) had learned.
+
+    `config` is what it runs with; `changed` says what of that is not as in the parent: name -> [there, here]. Said
+    again of the same child, it begins its next attempt, and what it said past `from_step` is superseded. A child ends
+    with `run_completed` or `run_failed` of its own, or with its run.
+    """
+
+    parent: ChildName = ""
+    from_step: Whole | None = None
+    config: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
 
 
 class Heartbeat(Message, tag="heartbeat"):
@@ -106,12 +126,25 @@ class Log(Message, tag="log"):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-AnyMessage = RunStarted | RunCompleted | RunFailed | Heartbeat | Metric | Episode | Step | Checkpoint | Stage | Log
+AnyMessage = (
+    RunStarted
+    | RunCompleted
+    | RunFailed
+    | ChildStarted
+    | Heartbeat
+    | Metric
+    | Episode
+    | Step
+    | Checkpoint
+    | Stage
+    | Log
+)
 
 KINDS: tuple[str, ...] = (
     "run_started",
     "run_completed",
     "run_failed",
+    "child_started",
     "heartbeat",
     "metric",
     "episode",

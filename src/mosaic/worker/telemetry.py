@@ -13,26 +13,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from mosaic.worker.messages import (
-    Checkpoint,
-    Episode,
-    Heartbeat,
-    Log,
-    Message,
-    Metric,
-    Number,
-    RunCompleted,
-    RunFailed,
-    RunStarted,
-    Stage,
-    Step,
-    to_number,
-)
+from mosaic.worker.messages import Heartbeat, Message
+from mosaic.worker.telling import Teller
 
 HEARTBEAT_VARIABLE = "MOSAIC_HEARTBEAT_S"
 TELEMETRY_FD_VARIABLE = "MOSAIC_TELEMETRY_FD"
@@ -67,7 +54,7 @@ def take_stdout() -> Stream:
     return Stream(descriptor)
 
 
-class TelemetryEmitter:
+class TelemetryEmitter(Teller):
     """Says what happens in a run. Every method may be called from any thread, and only queues what it is given; the
     reader is waited for only when the queue is full, and by what must be said at once (start, state, checkpoints)."""
 
@@ -84,86 +71,10 @@ class TelemetryEmitter:
         self._on_reader_gone = on_reader_gone
         self._heartbeat_s = float(os.environ.get(HEARTBEAT_VARIABLE, "30"))
         self._state: Literal["running", "paused"] = "running"
-        self.last_step: int | None = None
         self._writer = threading.Thread(target=self._write_loop, name="mosaic-telemetry", daemon=True)
         self._writer.start()
         # A forked child has no writer thread and must not repeat what the parent will say.
         os.register_at_fork(after_in_child=self._silence)
-
-    # What a worker says.
-
-    def run_started(self, run_id: str, worker: str, *, worker_version: str = "", config: dict[str, Any]) -> None:
-        pid = os.getpid()
-        self.emit(RunStarted(run_id=run_id, worker=worker, worker_version=worker_version, pid=pid, config=config))
-        self.flush()
-
-    def run_completed(self, *, reason: Literal["finished", "stopped"], summary: Mapping[str, Any]) -> None:
-        self.emit(RunCompleted(step=self.last_step, reason=reason, summary=dict(summary)))
-
-    def run_failed(self, error: str, *, traceback: str = "") -> None:
-        self.emit(RunFailed(error=error, step=self.last_step, traceback=traceback))
-
-    def metric(self, step: int, values: Mapping[str, float]) -> None:
-        """Named scalars at one step."""
-        self.last_step = step
-        numbers = {name: _number(name, value) for name, value in values.items()}
-        self.emit(Metric(step=step, values=numbers))
-
-    def episode(
-        self,
-        step: int,
-        episode: int,
-        episode_return: float,
-        length: int,
-        *,
-        agent: str = "",
-        env: int = 0,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.last_step = step
-        self.emit(
-            Episode(
-                step=step,
-                episode=episode,
-                episode_return=to_number(float(episode_return)),
-                length=length,
-                agent=agent,
-                env=env,
-                extra=dict(extra) if extra else {},
-            )
-        )
-
-    def step(
-        self,
-        step: int,
-        reward: float,
-        *,
-        episode: int = 0,
-        agent: str = "",
-        env: int = 0,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.last_step = step
-        self.emit(
-            Step(
-                step=step,
-                reward=to_number(float(reward)),
-                episode=episode,
-                agent=agent,
-                env=env,
-                extra=dict(extra) if extra else {},
-            )
-        )
-
-    def checkpoint(self, step: int, path: str) -> None:
-        self.emit(Checkpoint(step=step, path=path))
-        self.flush()
-
-    def stage(self, name: str, *, index: int = 0, total: int = 0, step: int | None = None) -> None:
-        self.emit(Stage(name=name, index=index, total=total, step=step))
-
-    def log(self, message: str, *, level: Literal["debug", "info", "warning", "error"] = "info") -> None:
-        self.emit(Log(message=message, level=level))
 
     def set_state(self, state: Literal["running", "paused"]) -> None:
         """Tell at once, by a heartbeat, that the worker has paused or goes on."""
@@ -242,13 +153,6 @@ class TelemetryEmitter:
             )
             if self._on_reader_gone is not None:
                 self._on_reader_gone()
-
-
-def _number(name: str, value: float) -> Number:
-    try:
-        return to_number(float(value))
-    except (TypeError, ValueError):
-        raise TypeError(f"metric {name!r}: got {value!r} ({type(value).__name__}), allowed: a number") from None
 
 
 def _atomic_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:

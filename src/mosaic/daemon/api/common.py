@@ -10,7 +10,8 @@ from starlette.requests import HTTPConnection, Request
 
 from mosaic.daemon.job import SpecError
 from mosaic.daemon.registry import Row
-from mosaic.daemon.trainer import Trainer
+from mosaic.daemon.trainer import NotPossible, Trainer
+from mosaic.paths import CHILD_MARK
 from mosaic.worker import FieldError
 
 BODY_LIMIT = 8 << 20
@@ -58,10 +59,19 @@ TrainerDep = Annotated[Trainer, Depends(get_trainer)]
 
 async def find_row(run: str, trainer: TrainerDep) -> Row:
     """In the event loop, where the registry may be read."""
-    return trainer.registry.find(run)
+    return trainer.find(run)
 
 
-RowDep = Annotated[Row, Depends(find_row)]
+async def find_own_row(row: Annotated[Row, Depends(find_row)]) -> Row:
+    parent, mark, _ = row.run_id.partition(CHILD_MARK)
+    if mark:
+        raise NotPossible(f"{row.name} is part of run {parent}: steer that one")
+    return row
+
+
+# For looking at: a run or a child run. For steering: a run.
+SeenDep = Annotated[Row, Depends(find_row)]
+RowDep = Annotated[Row, Depends(find_own_row)]
 
 
 async def read_body(request: Request) -> bytes:

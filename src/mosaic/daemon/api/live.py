@@ -28,7 +28,7 @@ async def follow(
     kinds: str | None = None,
 ) -> None:
     try:
-        run_id = trainer.registry.find(run).run_id
+        run_id = trainer.find(run).run_id
         wanted = parse_kinds(kinds)
     except UnknownRun as error:
         await refuse(socket.scope, socket.send, 404, str(error))

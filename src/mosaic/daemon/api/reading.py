@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import FileResponse
 
-from mosaic.daemon.api.common import ApiError, Json, RowDep, TrainerDep
+from mosaic.daemon.api.common import ApiError, Json, SeenDep, TrainerDep
 from mosaic.paths import RunFolder
 from mosaic.store import KINDS, RunReader, StoreMissing
 
@@ -30,7 +30,7 @@ FILE_HEADERS = {
 
 @router.get("/telemetry")
 def telemetry(
-    row: RowDep,
+    row: SeenDep,
     trainer: TrainerDep,
     since: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
@@ -43,14 +43,14 @@ def telemetry(
 
 
 @router.get("/series")
-def series(row: RowDep, trainer: TrainerDep) -> Json:
+def series(row: SeenDep, trainer: TrainerDep) -> Json:
     """The metrics that there are."""
     return Json({"series": _read(trainer.home.run(row.run_id), lambda reader: reader.series(), [])})
 
 
 @router.get("/plot")
 def plot(
-    row: RowDep,
+    row: SeenDep,
     trainer: TrainerDep,
     name: str,
     max_points: Annotated[int, Query(ge=1, le=20_000)] = 2000,
@@ -67,7 +67,7 @@ def plot(
 
 
 @router.get("/attempts")
-def attempts(row: RowDep, trainer: TrainerDep) -> Json:
+def attempts(row: SeenDep, trainer: TrainerDep) -> Json:
     """Every attempt and how it ended, and what was odd."""
     folder = trainer.home.run(row.run_id)
     return Json(
@@ -79,13 +79,13 @@ def attempts(row: RowDep, trainer: TrainerDep) -> Json:
 
 
 @router.get("/checkpoints")
-def checkpoints(row: RowDep, trainer: TrainerDep) -> Json:
+def checkpoints(row: SeenDep, trainer: TrainerDep) -> Json:
     return Json({"checkpoints": _read(trainer.home.run(row.run_id), lambda reader: reader.checkpoints(), [])})
 
 
 @router.get("/logs")
 def logs(
-    row: RowDep,
+    row: SeenDep,
     trainer: TrainerDep,
     file: Literal["worker", "shepherd", "malformed"] = "worker",
     offset: int = 0,
@@ -108,7 +108,7 @@ def logs(
 
 
 @router.get("/files")
-def files(row: RowDep, trainer: TrainerDep) -> Json:
+def files(row: SeenDep, trainer: TrainerDep) -> Json:
     """All files of the run folder."""
     found: list[dict[str, Any]] = []
     truncated = False
@@ -127,7 +127,7 @@ def files(row: RowDep, trainer: TrainerDep) -> Json:
 
 
 @router.get("/files/{path:path}")
-def get_file(row: RowDep, trainer: TrainerDep, path: str) -> FileResponse:
+def get_file(row: SeenDep, trainer: TrainerDep, path: str) -> FileResponse:
     """One file of the run folder; nothing outside of it, wherever links lead."""
     folder = trainer.home.run(row.run_id).path.resolve()
     target = (folder / path).resolve()

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 
-from mosaic.daemon.api.common import ApiError, Json, RowDep, TrainerDep, answers, read_body, spec_error
+from mosaic.daemon.api.common import ApiError, Json, RowDep, SeenDep, TrainerDep, answers, read_body, spec_error
 from mosaic.daemon.job import SpecError, parse_spec
 from mosaic.daemon.registry import ENDED, Row
 from mosaic.daemon.trainer import Trainer
@@ -70,9 +70,15 @@ async def list_runs(
 
 
 @router.get("/{run}", responses=answers("RunView"))
-async def get_run(row: RowDep, trainer: TrainerDep) -> Json:
-    """By id, by a beginning of the id that is unique, by name, or `latest`."""
+async def get_run(row: SeenDep, trainer: TrainerDep) -> Json:
+    """By id, by a beginning of the id that is unique, by name, or `latest`; a child run as `RUN:CHILD`."""
     return await answer(trainer, row)
+
+
+@router.get("/{run}/children", responses=answers("RunView", many="runs"))
+async def children(row: RowDep, trainer: TrainerDep) -> Json:
+    """The child runs of a run (the trials of a population). They are read like runs, under their own ids."""
+    return Json({"runs": await trainer.children(row)})
 
 
 @router.post("/{run}/pause", responses=answers("RunView"))

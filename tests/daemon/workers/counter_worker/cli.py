@@ -15,6 +15,7 @@ from msgspec import Meta
 from counter_worker import CAPABILITIES
 from mosaic.worker import Command, ConfigFields, Run, Worker
 from mosaic.worker.cli import main
+from mosaic.worker.messages import Metric
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Config:
     checkpoint_every: Annotated[int, Meta(ge=0)] = 0
     fail_at: int | None = None
     failing_attempts: int = 1
+    children: Annotated[int, Meta(ge=0, description="count along, each from where the one before it began")] = 0
 
 
 class Counter(Worker[Config]):
@@ -41,12 +43,23 @@ class Counter(Worker[Config]):
         with (run.folder / "starts").open("a") as file:
             print(run.attempt, os.getpid(), file=file)
         step = run.resume_card.step if run.resume_card else 0
+        for index in range(config.children):
+            parent = f"child_{index - 1}" if index else ""
+            run.telemetry.child_started(
+                f"child_{index}",
+                {"pace": index + 1},
+                parent=parent,
+                from_step=step if parent else None,
+                changed={"pace": [index, index + 1]},
+            )
         while step < config.total_timesteps:
             command = run.poll()
             if command is Command.STOP:
                 break
             step += 1
             run.telemetry.metric(step, {"count": float(step)})
+            for index in range(config.children):
+                run.telemetry.emit(Metric(child=f"child_{index}", step=step, values={"count": step * (index + 1.0)}))
             if command is Command.CHECKPOINT or (config.checkpoint_every and step % config.checkpoint_every == 0):
                 self.save(run, step)
             if step == config.fail_at and run.attempt <= config.failing_attempts:
