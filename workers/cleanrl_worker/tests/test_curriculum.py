@@ -53,7 +53,44 @@ def test_conditions() -> None:
         "steps>=5|episode_return>=0.5|episodes>=3"
     )
     assert not CurriculumStage("A", condition="reward>=1").is_valid
-    assert [len(resolve(name)) for name in PRESETS] == [4, 4]
+    names = {name: [stage.env_id for stage in resolve(name)] for name in PRESETS}
+    goto = ("GoToRedBallNoDists", "GoToRedBall", "GoToObj", "GoToLocal")
+    sizes = ("5x5", "6x6", "8x8", "16x16")
+    assert names == {
+        "BABYAI_GOTO_CURRICULUM": [f"BabyAI-{name}-v0" for name in goto],
+        "BABYAI_DOORKEY_CURRICULUM": [f"MiniGrid-DoorKey-{size}-v0" for size in sizes],
+    }
+
+
+def test_a_mean_return_takes_episodes_of_its_own_stage_and_enough_of_them() -> None:
+    from cleanrl_worker.wrappers.curriculum import ENOUGH_EPISODES, Curriculum
+
+    told: list[str] = []
+    stages = [CurriculumStage(name, condition="episode_return>=0.5|steps>=100000") for name in "ABC"]
+    curriculum = Curriculum(stages, lambda index, stage: told.append(stage.env_id))
+    for _ in range(ENOUGH_EPISODES - 1):
+        assert curriculum.next_task() == "A"
+        curriculum.episode_ended("A", 1.0, 10)
+    assert curriculum.next_task() == "A", "too few episodes to judge by"
+    curriculum.episode_ended("A", 1.0, 10)
+    for _ in range(ENOUGH_EPISODES):
+        assert curriculum.next_task() == "B"
+        # Other environments are still in stage A, which is easy by now.
+        curriculum.episode_ended("A", 1.0, 10)
+    again = Curriculum(stages, lambda index, stage: told.append(stage.env_id))
+    again.restore(curriculum.state())
+    for _ in range(ENOUGH_EPISODES):
+        assert again.next_task() == "B"
+        again.episode_ended("B", 0.6, 10)
+    assert again.next_task() == "C"
+    assert told == ["A", "B", "B", "C"]
+
+
+def test_tasks_are_swapped_by_syllabus_own_kind_of_wrapper() -> None:
+    from cleanrl_worker.wrappers.curriculum import BabyAITaskWrapper
+    from syllabus.core import ReinitTaskWrapper
+
+    assert issubclass(BabyAITaskWrapper, ReinitTaskWrapper)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -41,8 +42,19 @@ __all__ = [
 GymnasiumEvaluationWrapper.env_count.shm.close()
 GymnasiumEvaluationWrapper.env_count.shm.unlink()
 
+# How many episodes of a stage a condition on their mean return looks back on, and how many it takes to have one.
+RECENT_EPISODES, ENOUGH_EPISODES = 100, 20
+
 # What a sequential curriculum counts.
 COUNTERS = ("_curriculum_index", "n_steps", "total_steps", "n_episodes", "total_episodes", "n_tasks", "total_tasks")
+
+
+class StageSequence(SequentialCurriculum):  # type: ignore[misc]
+    """One lucky episode is no mean return."""
+
+    def _get_episode_return(self) -> float:
+        enough = len(self.episode_returns) >= ENOUGH_EPISODES
+        return float(super()._get_episode_return()) if enough else -math.inf
 
 
 class Curriculum:
@@ -53,7 +65,8 @@ class Curriculum:
         ids = list(dict.fromkeys(stage.env_id for stage in stages))
         self._space = DiscreteTaskSpace(len(ids), ids)
         conditions = [stage.until for stage in self.stages[:-1]]
-        self._sequence = SequentialCurriculum([stage.env_id for stage in self.stages], conditions, self._space)
+        env_ids = [stage.env_id for stage in self.stages]
+        self._sequence = StageSequence(env_ids, conditions, self._space, return_buffer_size=RECENT_EPISODES)
         self._on_stage = on_stage
         self._told = -1
 
@@ -72,6 +85,9 @@ class Curriculum:
         return str(self._space.decode(task))
 
     def episode_ended(self, task: str, episode_return: float, length: int) -> None:
+        if task != self.stages[self.stage].env_id:
+            # Another environment was still in the stage before: what it got there says nothing about this one.
+            return
         self._sequence.update_on_episode(episode_return, length, self._space.encode(task), 1.0)
 
     def state(self) -> dict[str, Any]:
