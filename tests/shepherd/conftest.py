@@ -57,15 +57,16 @@ class Shepherded:
         self.attempt = 0
         self.peak_mb = 0.0  # of the shepherd's memory, once it has ended
 
-    def start(self, argv: list[str], **launch: Any) -> Shepherded:
+    def start(self, argv: list[str], *, max_files: int | None = None, **launch: Any) -> Shepherded:
         self.attempt += 1
         launch = {"attempt": self.attempt, "term_grace_s": 5.0, "argv": argv} | launch
         self.folder.path.mkdir(exist_ok=True)
         self.folder.logs.mkdir(exist_ok=True)
         self.folder.launch.write_bytes(msgspec.json.encode(Launch(run_id=self.folder.run_id, **launch)))
         with self.folder.shepherd_log.open("ab") as log:
+            limit = [] if max_files is None else ["prlimit", f"--nofile={max_files}"]
             self.process = subprocess.Popen(
-                shepherd_command(self.folder),
+                [*limit, *shepherd_command(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

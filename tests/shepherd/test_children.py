@@ -78,9 +78,30 @@ def test_too_many_names_are_counted_and_harm_nothing(shepherd):
         """
         for index in range(1020):
             say("log", child=f"c{index}", message="hello")
+            say("run_completed", child=f"c{index}")
         say("run_completed")
         """
     )
     record = run.wait(timeout=110)
     assert record.outcome == "succeeded"
-    assert record.counts == {"children_refused": 20}
+    assert record.counts == {"children_refused": 2 * 20}
+
+
+def test_a_shepherd_needs_few_files_for_many_children(shepherd):
+    """Where a process may open 1024 files, as on most systems, a thousand children are no trouble, 200 of them at once."""
+    run = shepherd(
+        """
+        for index in range(600):
+            say("child_started", child=f"done{index}")
+            say("run_completed", child=f"done{index}")
+        for index in range(210):
+            say("child_started", child=f"going{index}")
+        say("run_completed")
+        """,
+        max_files=1024,
+    )
+    record = run.wait(timeout=110)
+    assert record.outcome == "succeeded"
+    assert record.counts == {"children_refused": 10}
+    with reader_of(run, "done599") as reader:
+        assert [attempt.outcome for attempt in reader.attempts()] == ["succeeded"]

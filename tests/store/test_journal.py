@@ -39,6 +39,7 @@ said = st.one_of(
 def as_row(message: AnyMessage, seq: int, attempt: int, received: float) -> dict[str, Any]:
     fields = msgspec.structs.asdict(message)
     time = fields.pop("time") or received
+    assert fields.pop("child") == "", "what a run's store is told is the run's own"
     return {"seq": seq, "attempt": attempt, "type": message.__struct_config__.tag, "time": time, **fields}
 
 

@@ -16,8 +16,10 @@ from mosaic.shepherd.exit_record import ExitRecord, Outcome
 from mosaic.store import RunWriter, StoreError
 from mosaic.worker.messages import AnyMessage, ChildStarted, RunCompleted, RunFailed
 
-# A worker that makes up names must not fill the disk with stores.
+# A worker that makes up names must not fill the disk with stores, nor the shepherd's table of open files (three for each
+# store; many systems allow 1024).
 MAX_CHILDREN = 1000
+MAX_AT_ONCE = 200
 
 
 class Children:
@@ -39,14 +41,15 @@ class Children:
 
     @property
     def pending(self) -> int:
-        return sum(len(messages) for messages in self._waiting.values())
+        waiting = sum(len(messages) for messages in self._waiting.values())
+        return waiting + sum(child.pending for child in self._journals.values())
 
     def commit(self) -> None:
         """Store what was taken. Raises sqlite3.OperationalError on a full disk and keeps the rest: call it again."""
         for name in list(self._waiting):
             self._store(name)
         for child in self._journals.values():
-            child.writer.commit()
+            child.commit()
 
     def end(self, record: ExitRecord) -> None:
         """What has not ended by itself ends as its run does."""
@@ -54,41 +57,53 @@ class Children:
         for child in self._journals.values():
             if child.running:
                 child.finish(record.outcome, record.ended, record.reason, f"with its run: {record.message}")
-            child.writer.commit()
-            child.writer.close()
+            child.commit()
 
     def _keep(self, message: AnyMessage) -> None:
         name = message.child
-        if name not in self._waiting and name not in self._journals and self._known() >= MAX_CHILDREN:
-            self.refused["children_refused"] += 1
-            return
-        self._waiting.setdefault(name, deque()).append(message)
-
-    def _known(self) -> int:
-        return len(self._waiting.keys() | self._journals.keys())
+        if name not in self._waiting:
+            if name not in self._journals and len(self._waiting.keys() | self._journals.keys()) >= MAX_CHILDREN:
+                self.refused["children_refused"] += 1
+                return
+            self._waiting[name] = deque()
+        self._waiting[name].append(message)
 
     def _store(self, name: str) -> None:
         messages = self._waiting[name]
-        if name not in self._journals:
-            folder = self._folder.child(name)
-            folder.path.mkdir(parents=True, exist_ok=True)
+        child = self._journals.get(name) or _Child(self._folder.child(name))
+        if child.running or sum(other.running for other in self._journals.values()) < MAX_AT_ONCE:
+            self._journals[name] = child
             try:
-                self._journals[name] = _Child(RunWriter(folder.store))
+                while messages:
+                    child.hear(messages[0])
+                    messages.popleft()
+                child.commit()
             except StoreError:
                 self.refused["child_store_unusable"] += len(messages)
-                del self._waiting[name]
-                return
-        child = self._journals[name]
-        while messages:
-            child.hear(messages[0])
-            messages.popleft()
+        else:
+            self.refused["children_refused"] += len(messages)
         del self._waiting[name]
 
 
 class _Child:
-    def __init__(self, writer: RunWriter) -> None:
-        self.writer = writer
+    """One child's store, open only while the child runs."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._writer: RunWriter | None = None
         self.running = False
+
+    @property
+    def pending(self) -> int:
+        return self._writer.pending if self._writer is not None else 0
+
+    def commit(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.commit()
+        if not self.running:
+            writer, self._writer = self._writer, None
+            writer.close()
 
     def hear(self, message: AnyMessage) -> None:
         now = message.time or time.time()
@@ -97,7 +112,7 @@ class _Child:
         elif not self.running:
             # It was never said to begin, or speaks after its end: better kept as an attempt of its own than lost.
             self._begin(ChildStarted(), now)
-        self.writer.append([message], now)
+        self._opened().append([message], now)
         if isinstance(message, RunCompleted):
             if message.reason == "stopped":
                 self.finish("cancelled", now, "stopped", "ended early")
@@ -110,16 +125,23 @@ class _Child:
         if self.running:
             where = f"goes on from {message.parent} at step {message.from_step}" if message.parent else "begins anew"
             self.finish("cancelled", now, "replaced", where)
-        self.writer.commit()
-        self.writer.begin_attempt(
-            self.writer.last_attempt + 1,
+        writer = self._opened()
+        writer.commit()
+        writer.begin_attempt(
+            writer.last_attempt + 1,
             started=now,
             resumed_from=message.parent or (None if message.from_step is None else message.child),
             resumed_step=message.from_step,
         )
-        self.writer.set_state("RUNNING", now)
+        writer.set_state("RUNNING", now)
         self.running = True
 
     def finish(self, outcome: Outcome, ended: float, reason: str, message: str) -> None:
-        self.writer.end_attempt(outcome=outcome, ended=ended, reason=reason, message=message)
+        self._opened().end_attempt(outcome=outcome, ended=ended, reason=reason, message=message)
         self.running = False
+
+    def _opened(self) -> RunWriter:
+        if self._writer is None:
+            self._folder.path.mkdir(parents=True, exist_ok=True)
+            self._writer = RunWriter(self._folder.store)
+        return self._writer

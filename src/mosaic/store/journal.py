@@ -14,7 +14,7 @@ from mosaic.store.schema import INTEGER_MAX
 from mosaic.worker.messages import AnyMessage, Number, to_number
 
 # A journal row, ready for JSON: {"seq", "attempt", "type", "time", ...all fields of the message, defaults included},
-# and "superseded": True if a later attempt resumed from before it. Numbers that JSON cannot say are strings.
+# but `child` only where it is said: whose row it is, the store says; and "superseded": True if a later attempt resumed from before it. Numbers that JSON cannot say are strings.
 Row = dict[str, Any]
 
 # The kinds with a table of their own. All others are in `events`, and so is any message that did not fit its table.
@@ -167,7 +167,7 @@ def _placed(row: Row, lineage: Lineage) -> Row:
 
 
 _KIND_FIELDS = {
-    str(kind.__struct_config__.tag): [field for field in msgspec.structs.fields(kind) if field.name != "time"]
+    str(kind.__struct_config__.tag): [f for f in msgspec.structs.fields(kind) if f.name not in ("time", "child")]
     for kind in AnyMessage.__args__
 }
 
