@@ -88,7 +88,7 @@ def test_too_many_names_are_counted_and_harm_nothing(shepherd):
 
 
 def test_a_shepherd_needs_few_files_for_many_children(shepherd):
-    """Where a process may open 1024 files, as on most systems, a thousand children are no trouble, 200 of them at once."""
+    """Most systems allow a process 1024; a thousand children are no trouble, 200 of them at once."""
     run = shepherd(
         """
         for index in range(600):

@@ -16,8 +16,8 @@ from mosaic.shepherd.exit_record import ExitRecord, Outcome
 from mosaic.store import RunWriter, StoreError
 from mosaic.worker.messages import AnyMessage, ChildStarted, RunCompleted, RunFailed
 
-# A worker that makes up names must not fill the disk with stores, nor the shepherd's table of open files (three for each
-# store; many systems allow 1024).
+# A worker that makes up names must not fill the disk with stores, nor the shepherd's table of open files: three for
+# each store, and many systems allow 1024.
 MAX_CHILDREN = 1000
 MAX_AT_ONCE = 200
 

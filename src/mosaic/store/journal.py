@@ -13,8 +13,9 @@ from mosaic.store.rows import KINDS
 from mosaic.store.schema import INTEGER_MAX
 from mosaic.worker.messages import AnyMessage, Number, to_number
 
-# A journal row, ready for JSON: {"seq", "attempt", "type", "time", ...all fields of the message, defaults included},
-# but `child` only where it is said: whose row it is, the store says; and "superseded": True if a later attempt resumed from before it. Numbers that JSON cannot say are strings.
+# A journal row, ready for JSON: {"seq", "attempt", "type", "time", ...all fields of the message, defaults included, but
+# `child` only where it is said}, and "superseded": True if a later attempt resumed from before it. Numbers that JSON
+# cannot say are strings.
 Row = dict[str, Any]
 
 # The kinds with a table of their own. All others are in `events`, and so is any message that did not fit its table.
