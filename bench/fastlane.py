@@ -195,10 +195,11 @@ def _cost(writer: FastLaneWriter, frame: np.ndarray, count: int) -> float:
 # --- torn frames ---
 
 
-def _hammer_writer(path: Path, shape: tuple[int, int, int], frames: int, done: Any) -> None:
+def _hammer_writer(path: Path, shape: tuple[int, int, int], frames: int, ready: Any, done: Any) -> None:
     pin(0)
     writer = FastLaneWriter(path, shape)
     picture = np.empty(shape, np.uint8)
+    ready.wait()
     for number in range(1, frames + 1):
         picture.fill(number * 37 % 251)
         writer.publish(picture, number % 1000, number, float(number), -float(number), 0.5 * number, b"%d" % number)
@@ -206,9 +207,10 @@ def _hammer_writer(path: Path, shape: tuple[int, int, int], frames: int, done: A
     writer.close()
 
 
-def _hammer_reader(path: Path, cpu: int, done: Any, out: Any) -> None:
+def _hammer_reader(path: Path, cpu: int, ready: Any, done: Any, out: Any) -> None:
     pin(cpu)
     reader = FastLaneReader(path)
+    ready.wait()
     read = torn = alien = views = 0
     last = 0
     buffer: np.ndarray | None = None
@@ -241,15 +243,16 @@ def bench_torn(arguments: argparse.Namespace) -> Result:
     print(f"\ntorn frames: {arguments.frames} frames of a pattern each, against two spinning readers on other cores")
     print(f"{'frame':>12} {'published':>10} {'read':>10} {'views':>10} {'torn':>6} {'alien metadata':>15}")
     results: Result = {}
-    for shape, share in (((84, 84, 3), 0.8), ((33, 17, 1), 0.195), ((480, 640, 3), 0.005)):
+    for shape, share in (((84, 84, 3), 0.7), ((33, 17, 1), 0.25), ((480, 640, 3), 0.05)):
         frames = int(arguments.frames * share) + 1
         with lane_folder() as folder:
             path = stream_path(folder, "bench")
-            done, out = SPAWN.Value("i", 0), SPAWN.Queue()
-            watchers = [SPAWN.Process(target=_hammer_reader, args=(path, 1 + n, done, out)) for n in range(2)]
+            # Nobody begins before everybody is there: a short hammering would be over before a reader is up.
+            ready, done, out = SPAWN.Barrier(3), SPAWN.Value("i", 0), SPAWN.Queue()
+            watchers = [SPAWN.Process(target=_hammer_reader, args=(path, 1 + n, ready, done, out)) for n in range(2)]
             for process in watchers:
                 process.start()
-            writer = SPAWN.Process(target=_hammer_writer, args=(path, shape, frames, done))
+            writer = SPAWN.Process(target=_hammer_writer, args=(path, shape, frames, ready, done))
             writer.start()
             totals = [sum(column) for column in zip(*(out.get() for _ in watchers), strict=True)]
             for process in (writer, *watchers):
