@@ -23,7 +23,7 @@ from mosaic.shepherd import control
 from mosaic.shepherd.clearing import kill_leftovers
 from mosaic.shepherd.exit_record import ExitRecord, read_exit
 from mosaic.shepherd.launch import Launch, shared_memory_folder, shepherd_command
-from mosaic.shepherd.lock import is_locked, read_shepherd
+from mosaic.shepherd.lock import read_shepherd, take_lock
 from mosaic.shepherd.processes import leftovers
 from mosaic.shepherd.recovery import bury
 from mosaic.store import RunReader, StoreMissing
@@ -189,7 +189,7 @@ class Trial:
             if not true:
                 raise Violation(f"seed {self.seed}, attempt {attempt}, {manners}, {deeds}: {what}")
 
-        check(not is_locked(self.folder), "the lock is still held")
+        check(self._lock_is_free(), "the lock is still held")
         check(leftovers(self.run_id) == [], f"processes left: {leftovers(self.run_id)}")
         check(not shared_memory_folder(self.run_id).exists(), "shared memory left")
         record = read_exit(self.folder)
@@ -216,6 +216,13 @@ class Trial:
         check(record.outcome != "failed" or "kill_worker" in deeds, f"failed without a reason: {record.message}")
         check(record.outcome != "lost" or {"kill_shepherd", "term_shepherd"} & set(deeds) != set(), "lost by nobody")
         return record
+
+    def _lock_is_free(self) -> bool:
+        # Patiently, as everybody takes it: a child that another trial's thread is forking here has it until its exec.
+        lock = take_lock(self.folder)
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
 
     def _rows(self) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = []
