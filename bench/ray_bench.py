@@ -1,76 +1,22 @@
-"""What the benches of the Ray worker share: a daemon that trains, the worker's own environment, results that add up."""
+"""What the benches of the Ray worker share: see `worker_bench`."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from daemon_home import BenchDaemon
+import worker_bench
+from worker_bench import Results, WorkerTrainer, environment, newest_checkpoint
 
-from mosaic.client import Client, Run
-from mosaic.envs import WorkerEnvs
-from mosaic.files import write_atomic
-from mosaic.paths import CHECKOUT, Home
-
-SCRIPTS = CHECKOUT / "workers" / "ray_worker" / "bench"
-OUT = CHECKOUT / "bench" / "out"
+__all__ = ["Results", "Trainer", "ask_worker", "environment", "in_worker", "newest_checkpoint"]
 
 
 def in_worker(script: str, *arguments: str) -> list[str]:
-    """The command that runs one of the worker's own scripts in its environment."""
-    worker = WorkerEnvs(Home.from_environment()).get("ray")
-    return [str(worker.python), "-W", "ignore", str(SCRIPTS / script), *arguments]
+    return worker_bench.in_worker("ray", script, *arguments)
 
 
 def ask_worker(script: str, *arguments: str) -> Any:
-    """What such a script prints last, as JSON."""
-    done = subprocess.run(
-        in_worker(script, *arguments), env=environment(), stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+    return worker_bench.ask_worker("ray", script, *arguments)
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-class Trainer:
-    """A daemon in a home of its own, with the environments of the real one."""
-
-    def __init__(self, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        envs = root / "envs"
-        if not envs.exists():
-            envs.symlink_to(Home.from_environment().envs)
-        self._daemon = BenchDaemon(root)
-        self.client = Client(root)
-
-    def __enter__(self) -> Self:
-        self._daemon.__enter__()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._daemon.__exit__(*details)
-
-    def train(self, config: dict[str, Any], name: str) -> Run:
-        return self.client.submit("ray", config, name=name).wait(check=True)
-
-
-def newest_checkpoint(run: Run) -> Path:
-    return max((run.folder / "checkpoints").glob("step_*"))
-
-
-class Results:
-    """`bench/out/NAME.json`: what earlier calls found is kept, and overwritten by what is measured anew."""
-
-    def __init__(self, name: str) -> None:
-        self._path = OUT / f"{name}.json"
-        self.rows: dict[str, Any] = json.loads(self._path.read_bytes()) if self._path.exists() else {}
-
-    def add(self, key: str, row: Any) -> None:
-        self.rows[key] = row
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(self._path, json.dumps(self.rows, indent=1).encode() + b"\n")
+class Trainer(WorkerTrainer):
+    worker = "ray"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # commands' files, so that help needs to import none of them.
 SECTIONS: dict[str, dict[str, str]] = {
     "First steps": {
-        "quickstart": "Set everything up and watch a first training run.",
+        "quickstart": "Set everything up, train a policy and see how good it is.",
         "doctor": "Find what is wrong in the home folder, explain it, mend it on request.",
     },
     "Start runs": {
