@@ -11,7 +11,8 @@ from gymnasium import spaces
 
 from conftest import make_config
 from mosaic.worker import ConfigError
-from xuance_worker.environments import TurnGame, make_game
+from xuance_worker.environments import make_game
+from xuance_worker.games import TurnGame
 from xuance_worker.session import GameSession
 
 TICTACTOE = {"env_family": "classic", "env_id": "tictactoe_v3", "algorithm": "iql"}
@@ -67,6 +68,13 @@ def test_the_end_is_an_end_for_both() -> None:
         ("sisl", "pursuit_v5", "vdn"),
         ("sisl", "multiwalker_v9", "isac"),
         ("butterfly", "knights_archers_zombies_v11", "ippo"),
+        ("butterfly", "pistonball_v6", "isac"),
+        ("butterfly", "cooperative_pong_v6", "vdn"),
+        ("classic", "leduc_holdem_v4", "iql"),
+        ("classic", "texas_holdem_no_limit_v6", "iql"),
+        ("classic", "chess_v6", "qmix"),
+        ("minigrid", "MiniGrid-Empty-5x5-v0", "ppo"),
+        ("gymnasium", "CarRacing-v3", "dqn"),
     ],
 )
 def test_every_agent_has_an_entry_in_all_that_is_told(family: str, env_id: str, algorithm: str) -> None:
@@ -79,9 +87,11 @@ def test_every_agent_has_an_entry_in_all_that_is_told(family: str, env_id: str, 
         for agent, space in game.action_spaces.items():
             assert turn.observations[agent].shape == game.observation_spaces[agent].shape
             if isinstance(space, spaces.Box):
-                actions[agent] = random.normal(0, 3, space.shape)  # beyond the bounds: clipped
+                # beyond the bounds: clipped
+                actions[agent] = random.normal(0, 3, space.shape)
             else:
-                actions[agent] = random.choice(np.flatnonzero(game.masks()[agent]))
+                allowed = np.flatnonzero(game.masks()[agent]) if game.masked else np.arange(space.n)
+                actions[agent] = random.choice(allowed)
         turn = game.step(actions)
         assert list(turn.rewards) == list(turn.terminated) == game.agents
         if turn.truncated or all(turn.terminated.values()):
@@ -107,6 +117,12 @@ def test_every_agent_has_an_entry_in_all_that_is_told(family: str, env_id: str, 
         ({"hyperparameters": {"gamma": 1.5}}, "hyperparameters.gamma", "<= 1"),
         ({"curriculum": [{"steps": 10, "env_id": "simple_tag_v3"}]}, "curriculum[0].env_id", "agents of simple_spread"),
         ({"mode": "evaluate"}, "checkpoint", "folder of a checkpoint"),
+        ({"env_family": "minigrid", "env_id": "MiniGrid-Emty-5x5-v0"}, "env_id", "MiniGrid-Empty-5x5-v0"),
+        (
+            {"algorithm": "maddpg", "env_family": "butterfly", "env_id": "pistonball_v6"},
+            "env_id",
+            "observations are vectors for MADDPG",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_field(given: dict[str, object], field: str, allowed: str) -> None:
@@ -116,6 +132,18 @@ def test_what_cannot_be_is_refused_by_field(given: dict[str, object], field: str
     assert error.field == field
     assert allowed in error.message
     assert "\n" not in error.message
+
+
+def test_images_are_shrunk_and_keep_their_colours() -> None:
+    config = make_config(env_family="butterfly", env_id="pistonball_v6", env_kwargs={"n_pistons": 2}, image_size=32)
+    game = make_game(config)
+    shown = game.reset(1).observations["piston_0"]
+    raw = game.env.observe("piston_0") if hasattr(game.env, "observe") else None
+    assert shown.shape == game.observation_spaces["piston_0"].shape == (32, 32, 3)
+    assert shown.min() >= 0
+    assert 1 < shown.max() <= 255
+    assert raw is None or abs(float(raw.mean()) - float(shown.mean())) < 1
+    game.close()
 
 
 def test_the_seeds_example_is_accepted() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from conftest import Train, make_config
-from xuance_worker.environments import Game, make_game
+from xuance_worker.environments import make_game
+from xuance_worker.games import Game
 
 SEEDS = (1, 2, 3)
 SPREAD: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-Family = Literal["mpe", "sisl", "butterfly", "classic", "gymnasium"]
+Family = Literal["mpe", "sisl", "butterfly", "classic", "gymnasium", "minigrid"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,13 @@ class XuanCeWorkerConfig:
     max_steps: Annotated[
         int, Meta(ge=0, description="Cut episodes after this many steps; 0: the environment's own")
     ] = 0
+    image_size: Annotated[
+        int, Meta(ge=24, le=256, description="Images are shrunk to squares of so many pixels a side")
+    ] = 42
+    vectorize: Annotated[
+        Literal["dummy", "subprocess"],
+        Meta(description="dummy: environments are stepped one after another; subprocess: at once, each in a process"),
+    ] = "dummy"
     curriculum: Annotated[list[StageConfig], Meta(description="Stages to train one after the other")] = field(
         default_factory=list
     )

@@ -15,8 +15,23 @@ from mosaic.worker.checkpoints import read_card
 from xuance_worker import CAPABILITIES
 from xuance_worker.algorithm_registry import ENTRIES, Entry, Kind, defaults
 from xuance_worker.config import XuanCeWorkerConfig
-from xuance_worker.environments import Game, make_game
+from xuance_worker.environments import make_game
+from xuance_worker.games import Game
 
+# Those whose networks, buffers and inputs upstream takes images through.
+SEES_IMAGES = (
+    *("mappo", "ippo", "qmix", "owqmix", "vdn", "iql", "isac", "iddpg", "itd3"),
+    *("ppo", "a2c", "dqn", "ddqn", "dueldqn", "sac", "ddpg", "td3"),
+)
+# XuanCe's own settings for Atari. (Its `Basic_CNN` forgets where in the image a thing was seen.)
+CNN: Mapping[str, Any] = {
+    "representation": "AC_CNN_Atari",
+    "filters": [32, 64, 64],
+    "kernels": [8, 4, 3],
+    "strides": [4, 2, 1],
+    "fc_hidden_sizes": [256],
+    "use_cnn": True,
+}
 LEARNING_RATES = ("learning_rate", "learning_rate_actor", "learning_rate_critic")
 
 
@@ -31,6 +46,7 @@ class Plan:
     action_spaces: Mapping[str, spaces.Space[Any]]
     masked: bool
     sharing: bool
+    sees_images: bool
     settings: Mapping[str, Any]  # XuanCe's settings, our changes included
 
 
@@ -41,6 +57,7 @@ def make_plan(config: XuanCeWorkerConfig) -> Plan:
     try:
         kind = _action_kind(config, entry, game)
         _check_agents(config, entry, game)
+        _check_images(config, entry, game)
         sharing = _sharing(config, entry, game)
         for index, stage in enumerate(config.curriculum):
             _check_stage(config, index, stage.env_id, stage.env_kwargs, game, kind)
@@ -52,6 +69,7 @@ def make_plan(config: XuanCeWorkerConfig) -> Plan:
             dict(game.action_spaces),
             game.masked and entry.is_multi_agent,
             sharing,
+            game.sees_images,
             _settings(config, entry, kind, game),
         )
     finally:
@@ -89,10 +107,18 @@ def _check_agents(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> None:
         raise ConfigError(refuse("env_id", config.env_id, allowed))
 
 
+def _check_images(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> None:
+    if game.sees_images and config.algorithm not in SEES_IMAGES:
+        allowed = f"an environment whose observations are vectors for {entry.title} (images: {', '.join(SEES_IMAGES)})"
+        raise ConfigError(refuse("env_id", config.env_id, allowed))
+
+
 def _sharing(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> bool:
     alike = len(set(map(str, game.observation_spaces.values()))) == 1 == len(set(map(str, game.action_spaces.values())))
     if config.parameter_sharing and not alike:
-        observed = ", ".join(f"{agent} sees {space.shape[0]}" for agent, space in game.observation_spaces.items())
+        observed = ", ".join(
+            f"{agent} sees {math.prod(space.shape)}" for agent, space in game.observation_spaces.items()
+        )
         allowed = f"false: the agents of {config.env_id} have unlike spaces ({observed} numbers)"
         raise ConfigError(refuse("parameter_sharing", True, allowed))
     return entry.is_multi_agent and (alike if config.parameter_sharing is None else config.parameter_sharing)
@@ -132,6 +158,8 @@ def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game) 
     if config.algorithm == "mappo" and not alike:
         # Upstream's joint observation of unlike agents does not fit its critics.
         values["use_global_state"] = True
+    if game.sees_images:
+        values.update(CNN)
     values.update(config.hyperparameters)
     if config.learning_rate is not None:
         names = [name for name in values if name in LEARNING_RATES and name not in config.hyperparameters]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mosaic.worker.checkpoints import read_card
 from xuance_worker import CAPABILITIES, checkpoints
 from xuance_worker.building import build_agent, prepare_xuance
 from xuance_worker.config import XuanCeWorkerConfig
-from xuance_worker.environments import AGENT, Game
+from xuance_worker.games import AGENT, Game
 from xuance_worker.plan import Plan, make_plan
 from xuance_worker.vector import from_unit, make_vector
 
@@ -70,11 +71,11 @@ class TrainedPolicy:
         return {agent: self._game.fit(agent, actions[agent]) for agent in observations}
 
     def _vector(self, agent: str, observation: Any) -> Any:
-        vector = self._game.flatten(agent, observation)
-        size = self._plan.observation_spaces[agent].shape
-        if vector.shape != size:
-            raise ValueError(f"observation: got {vector.size} numbers, allowed: {size[0]} for {agent}")
-        return vector
+        seen = self._game.see(agent, observation)
+        space = self._plan.observation_spaces[agent]
+        if seen.shape != space.shape:
+            raise ValueError(f"observation: got {seen.size} numbers, allowed: {math.prod(space.shape)} for {agent}")
+        return seen
 
     def _act(self, seen: Mapping[str, Any], masks: Any) -> Any:
         agent, entry = self._agent, self._plan.entry

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from xuance_worker.environments import AGENT, Game
+from xuance_worker.games import AGENT, Game
 
 
 class GameSession:

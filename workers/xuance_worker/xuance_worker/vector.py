@@ -6,6 +6,7 @@ its start. Taking them again puts any environment that is not random by itself e
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +24,10 @@ from xuance.environment import (
 from mosaic.fastlane import Settings
 from xuance_worker import corrections
 from xuance_worker.config import XuanCeWorkerConfig
-from xuance_worker.environments import AGENT, Game, Turn, make_game
+from xuance_worker.environments import make_game
+from xuance_worker.games import AGENT, Game, Turn
 from xuance_worker.plan import Plan
+from xuance_worker.remote import Making, RemoteGame
 
 Observer = Callable[[Any, Any, Any, Any, Any], None]
 
@@ -56,13 +59,15 @@ class TeamEnvironment(RawMultiAgentEnv):
         self.action_space = game.action_spaces
         self.max_episode_steps = game.limit
         self.agent_groups = [game.agents]
-        size = sum(space.shape[0] for space in game.observation_spaces.values())
-        self.state_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
-        self.render_mode = getattr(game.env, "render_mode", None)
+        self.state_space = spaces.Box(-np.inf, np.inf, (game.state_size,), np.float32)
+        self.render_mode = game.render_mode
         self.metadata: dict[str, Any] = {}
 
     def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
         return self.game.reset(self.tape.next_seed()).observations, {}
+
+    def begin(self, actions: Any) -> None:
+        self.game.begin(actions)
 
     def step(self, actions: Any) -> Any:
         self.tape.actions.append({agent: np.array(action) for agent, action in actions.items()})
@@ -96,11 +101,14 @@ class SoloEnvironment(RawEnvironment):
         self.observation_space = game.observation_spaces[AGENT]
         self.action_space = unit_space(game.action_spaces[AGENT])
         self.max_episode_steps = game.limit
-        self.render_mode = getattr(game.env, "render_mode", None)
+        self.render_mode = game.render_mode
         self.metadata: dict[str, Any] = {}
 
     def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
         return self.game.reset(self.tape.next_seed()).observations[AGENT], {}
+
+    def begin(self, action: Any) -> None:
+        self.game.begin({AGENT: from_unit(action, self.game.action_spaces[AGENT])})
 
     def step(self, action: Any) -> Any:
         self.tape.actions.append(np.array(action))
@@ -128,24 +136,33 @@ def from_unit(action: Any, space: spaces.Space[Any]) -> Any:
     return action
 
 
-class _TeamVector(DummyVecMultiAgentEnv):
+class _Watched:
+    """Tells an observer of each step. Games in other processes begin a step all at once."""
+
+    envs: list[Any]
+    actions: Any
     observer: Observer | None = None
+    is_remote = False
+
+    def step_async(self, actions: Any) -> None:
+        super().step_async(actions)  # type: ignore[misc]
+        if self.is_remote:
+            for wrapper, action in zip(self.envs, self.actions, strict=True):
+                wrapper.env.begin(action)
 
     def step_wait(self) -> Any:
-        told = super().step_wait()
+        told = super().step_wait()  # type: ignore[misc]
         if self.observer is not None:
             self.observer(*told)
         return told
 
 
-class _SoloVector(DummyVecEnv):
-    observer: Observer | None = None
+class _TeamVector(_Watched, DummyVecMultiAgentEnv):
+    pass
 
-    def step_wait(self) -> Any:
-        told = super().step_wait()
-        if self.observer is not None:
-            self.observer(*told)
-        return told
+
+class _SoloVector(_Watched, DummyVecEnv):
+    pass
 
 
 def make_vector(
@@ -156,19 +173,15 @@ def make_vector(
     parallels: int | None = None,
     fastlane: Settings | None = None,
 ) -> Any:
-    """The environments of a run, or of one stage of its curriculum, stepped together; corrected, not yet reset."""
-    given = config.curriculum[stage] if config.curriculum else None
+    """The environments of a run, or of one stage of its curriculum, stepped together; corrected, not yet reset.
 
-    def maker(index: int) -> Callable[..., Any]:
+    With `parallels`, so many in this process, whatever the config says: for playing, not for training.
+    """
+    is_remote = config.vectorize == "subprocess" and parallels is None
+    games = _games(config, plan, stage, parallels or config.parallels, fastlane, is_remote)
+
+    def wrapped(index: int, game: Game) -> Callable[..., Any]:
         def make(env_seed: int) -> Any:
-            game = make_game(
-                config,
-                env_id=given.env_id if given else "",
-                env_kwargs=given.env_kwargs if given else None,
-                continuous=plan.kind == "box",
-                fastlane=fastlane,
-                slot=index,
-            )
             for number, space in enumerate(game.action_spaces.values()):
                 space.seed(int(np.random.SeedSequence([config.seed, stage, index, number]).generate_state(1)[0] >> 1))
             tape = Tape(config.seed, stage, index)
@@ -179,11 +192,37 @@ def make_vector(
         return make
 
     kind = _TeamVector if plan.entry.is_multi_agent else _SoloVector
-    envs = kind([maker(index) for index in range(parallels or config.parallels)], config.seed)
+    envs = kind([wrapped(index, game) for index, game in enumerate(games)], config.seed)
+    envs.is_remote = is_remote
     corrections.keep_first_transition(envs)
     if plan.entry.is_multi_agent:
         corrections.remember_states(envs)
     return envs
+
+
+def _games(
+    config: XuanCeWorkerConfig, plan: Plan, stage: int, count: int, fastlane: Settings | None, is_remote: bool
+) -> list[Game]:
+    given = config.curriculum[stage] if config.curriculum else None
+    env_id, env_kwargs = (given.env_id, given.env_kwargs) if given else ("", {})
+    continuous = plan.kind == "box"
+    if is_remote:
+        started = [
+            RemoteGame(Making(config, slot, env_id, env_kwargs, continuous, _of_process(fastlane, slot)))
+            for slot in range(count)
+        ]
+        return [game.meet() for game in started]
+    return [
+        make_game(config, env_id=env_id, env_kwargs=env_kwargs, continuous=continuous, fastlane=fastlane, slot=slot)
+        for slot in range(count)
+    ]
+
+
+def _of_process(fastlane: Settings | None, slot: int) -> Settings | None:
+    """A stream has one writer. So there is no picture of all: each process shows its own environment."""
+    if fastlane is None or fastlane.mode != "grid":
+        return fastlane
+    return dataclasses.replace(fastlane, mode="single", slot=slot) if slot < fastlane.grid_limit else None
 
 
 def is_started(envs: Any) -> bool:
