@@ -119,7 +119,7 @@ class Hearing:
     def _on_end(self) -> None:
         if self.stdout.abandoned:
             self.journal.count("stdout_held_by_strangers")
-        if not self._worker_gone:
+        if not self._worker_gone and self.completed is None and self.failure is None:
             self._timers.set("closed", _CLOSED_EARLY_S, lambda: self.journal.count("stdout_closed_early"))
 
     def _on_log(self, data: bytes) -> None:

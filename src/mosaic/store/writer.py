@@ -315,7 +315,9 @@ class RunWriter:
                 if isinstance(message, Heartbeat):
                     self._current().last_heartbeat = received
                 elif isinstance(message, RunStarted):
-                    total = message.config.get("total_timesteps")
+                    total = message.total_steps
+                    if total is None:
+                        total = message.config.get("total_timesteps")
                     if isinstance(total, int) and 0 < total <= schema.INTEGER_MAX:
                         self._current().total_steps = total
 

@@ -102,7 +102,13 @@ def _run(worker: Worker[C], config: C, stream: Stream) -> int:
     control.listen()
     telemetry = TelemetryEmitter(stream, on_reader_gone=control.request_stop)
     name = worker.capabilities.worker_type
-    telemetry.run_started(place.run_id, name, worker_version=worker.version, config=_as_dict(config))
+    telemetry.run_started(
+        place.run_id,
+        name,
+        worker_version=worker.version,
+        config=_as_dict(config),
+        total_steps=worker.total_steps(config),
+    )
     try:
         run = Run(place, worker=name, telemetry=telemetry, control=control)
         summary = worker.run(config, run) or {}

@@ -36,9 +36,25 @@ class Teller(ABC):
         """Return when everything said so far is on its way."""
         return
 
-    def run_started(self, run_id: str, worker: str, *, worker_version: str = "", config: dict[str, Any]) -> None:
-        pid = os.getpid()
-        self.emit(RunStarted(run_id=run_id, worker=worker, worker_version=worker_version, pid=pid, config=config))
+    def run_started(
+        self,
+        run_id: str,
+        worker: str,
+        *,
+        worker_version: str = "",
+        config: dict[str, Any],
+        total_steps: int | None = None,
+    ) -> None:
+        self.emit(
+            RunStarted(
+                run_id=run_id,
+                worker=worker,
+                worker_version=worker_version,
+                pid=os.getpid(),
+                config=config,
+                total_steps=total_steps,
+            )
+        )
         self.flush()
 
     def run_completed(self, *, reason: Literal["finished", "stopped"], summary: Mapping[str, Any]) -> None:

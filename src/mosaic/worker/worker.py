@@ -63,6 +63,13 @@ class Worker(ABC, Generic[C]):
         """Check what a schema cannot say (the environment exists, its spaces fit): raise ConfigError."""
         return
 
+    def total_steps(self, config: C) -> int:
+        """How many steps the run means to go, for its progress; 0 if it cannot say."""
+        found: Any = config
+        for part in (self.fields.total_steps or "").split("."):
+            found = getattr(found, part, 0)
+        return int(found)
+
     def open_session(self, config: C) -> Session:
         raise NotOffered(f"worker {self.capabilities.worker_type} has no interactive mode")
 

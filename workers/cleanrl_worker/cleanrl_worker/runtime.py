@@ -53,6 +53,10 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
         check_schedule(config, entry)
         needed_checkpoint(config)
 
+    def total_steps(self, config: CleanRLWorkerConfig) -> int:
+        # How many steps its episodes will take, nobody knows.
+        return 0 if config.extras.mode == "policy_eval" else config.total_timesteps
+
     def run(self, config: CleanRLWorkerConfig, run: Run) -> Mapping[str, Any]:
         mode, checkpoint = config.extras.mode, needed_checkpoint(config)
         if mode == "interactive":
