@@ -1,55 +1,85 @@
-"""Algorithm x environment x policy configuration: each cell trained through a daemon to a checkpoint and cancelled,
-resumed from there to another one, and evaluated without a cluster.
+"""Algorithm x environment x policy configuration: each cell trained to a checkpoint, resumed from there to another
+one, and evaluated without a cluster.
 
-    ./mosaic bench ray-matrix [--only PPO,tictactoe_v3] [--limit 12] [--again]
+    ./mosaic bench ray-matrix [--only PPO,tictactoe_v3] [--limit 40] [--again] [--daemon]
 
-These are smoke runs: they show that something runs, not that it learns. What does not go together is found out by
-asking the worker, which refuses it. Cells that are done are not done again; those that show most that is new (pairs of
-algorithm, environment and policy configuration) come first. `--only` takes any names of a cell; `--again` repeats those
-that failed.
+These are smoke runs: they show that something runs and learns from what it played, not that it gets good. What does
+not go together is found out by asking the worker, which refuses it. Cells that are done are not done again, so that
+parts can be run one after another; `--again` repeats those that failed. `--only` takes any names of a cell.
+
+All cells are trained one after another in one process of the worker, because starting one costs ten times what a cell
+does. With `--daemon`, a part of them that has every environment and every pair of algorithm and policy configuration
+is run as users do: submitted to a daemon, cancelled once there is a checkpoint, resumed, cancelled again.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
+import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ray_bench import Results, Trainer, ask_worker, newest_checkpoint
+from ray_bench import Results, Trainer, ask_worker, environment, in_worker, newest_checkpoint
 
 from mosaic.client import BadConfig, MosaicError, Run
 
 REPLAY = {
-    "num_steps_sampled_before_learning_starts": 64,
+    "num_steps_sampled_before_learning_starts": 16,
     "rollout_fragment_length": 8,
-    "train_batch_size_per_learner": 32,
-    "replay_buffer_config": {"capacity": 2000, "type": "EpisodeReplayBuffer"},
+    "train_batch_size_per_learner": 8,
+    "replay_buffer_config": {"capacity": 500, "type": "EpisodeReplayBuffer"},
 }
 HYPERPARAMETERS: dict[str, dict[str, Any]] = {
-    "PPO": {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 1},
+    "PPO": {"train_batch_size_per_learner": 48, "minibatch_size": 24, "num_epochs": 1},
     "A2C": {},
     "DQN": REPLAY,
-    "IMPALA": {"train_batch_size_per_learner": 100},
-    "APPO": {"train_batch_size_per_learner": 100},
+    "IMPALA": {"train_batch_size_per_learner": 40},
+    "APPO": {"train_batch_size_per_learner": 40},
     "SAC": REPLAY,
 }
-GYMNASIUM = ("CartPole-v1", "Pendulum-v1", "FrozenLake-v1")
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "classic": ("tictactoe_v3", "connect_four_v3", "rps_v2", "chess_v6", "go_v5"),
-    "mpe": ("simple_spread_v3", "simple_adversary_v3", "simple_tag_v3"),
-    "sisl": ("waterworld_v4", "multiwalker_v9", "pursuit_v4"),
-    "butterfly": ("knights_archers_zombies_v10", "cooperative_pong_v5", "pistonball_v6"),
+# Family, environment, arguments; a name of its own where an environment comes twice.
+ENVIRONMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    **{name: ("gymnasium", name, {}) for name in ("CartPole-v1", "Pendulum-v1", "FrozenLake-v1")},
+    **{name: ("classic", name, {}) for name in ("tictactoe_v3", "connect_four_v3", "rps_v2", "chess_v6")},
+    "go_v5": ("classic", "go_v5", {"board_size": 5}),
+    **{
+        f"{name}": ("mpe", name, {"max_cycles": 25})
+        for name in (
+            "simple_v3",
+            "simple_adversary_v3",
+            "simple_crypto_v3",
+            "simple_push_v3",
+            "simple_reference_v3",
+            "simple_speaker_listener_v4",
+            "simple_spread_v3",
+            "simple_tag_v3",
+            "simple_world_comm_v3",
+            "simple_formation_v1",
+            "simple_line_v1",
+            "collect_treasure_v1",
+        )
+    },
+    "simple_spread_v3, 100 agents": ("mpe", "simple_spread_v3", {"N": 100, "max_cycles": 10}),
+    **{name: ("sisl", name, {}) for name in ("waterworld_v4", "multiwalker_v9", "pursuit_v4")},
+    **{name: ("butterfly", name, {}) for name in ("knights_archers_zombies_v10", "cooperative_pong_v5")},
+    "pistonball_v6": ("butterfly", "pistonball_v6", {"n_pistons": 5}),
+    "pistonball_v6, 100 agents": ("butterfly", "pistonball_v6", {"n_pistons": 100, "continuous": False}),
 }
-ARGUMENTS: dict[str, dict[str, Any]] = {"go_v5": {"board_size": 5}, "pistonball_v6": {"n_pistons": 5}}
-UNLIKE = ("simple_adversary_v3", "simple_tag_v3")
-CONFIGURATIONS = ("PARAMETER_SHARING", "INDEPENDENT", "SELF_PLAY", "SHARED_VALUE_FUNCTION")
-LONGEST_EPISODE = 60
-CELL_S = 900
+# A policy for each of a hundred agents is possible, but says nothing new.
+CROWDED = {"simple_spread_v3, 100 agents", "pistonball_v6, 100 agents"}
+LETTERS = {"PARAMETER_SHARING": "P", "INDEPENDENT": "I", "SELF_PLAY": "S", "SHARED_VALUE_FUNCTION": "V"}
+STEPS = 48
+LONGEST_EPISODE = 30
+CELL_S = 400
 EVALUATIONS = "2"
+DAEMON = "daemon/"
 
 
 class Cell(NamedTuple):
@@ -62,48 +92,92 @@ class Cell(NamedTuple):
         return "/".join(self)
 
     def config(self) -> dict[str, Any]:
-        family = next((name for name, members in FAMILIES.items() if self.environment in members), "gymnasium")
-        unlike = self.environment in UNLIKE and self.configuration == "PARAMETER_SHARING"
+        family, env_id, arguments = ENVIRONMENTS[self.environment]
         return {
+            "run_id": "cell",
             "environment": {
                 "family": family,
-                "env_id": self.environment,
-                "env_kwargs": ARGUMENTS.get(self.environment, {}),
-                "wrappers": {"max_steps": LONGEST_EPISODE, "pad_observations": unlike, "image_size": 32},
+                "env_id": env_id,
+                "env_kwargs": arguments,
+                "wrappers": {
+                    "max_steps": LONGEST_EPISODE,
+                    "image_size": 32,
+                    "pad_observations": family == "mpe" and self.configuration == "PARAMETER_SHARING",
+                },
             },
             "policy_configuration": self.configuration,
             "training": {
                 "algorithm": self.algorithm,
-                "total_timesteps": 10_000_000,
+                "total_timesteps": STEPS,
                 "hyperparameters": {**HYPERPARAMETERS[self.algorithm], "model_config": {"fcnet_hiddens": [16]}},
             },
             "resources": {"num_workers": 0},
-            "checkpoint": {"frequency": 1, "keep": 2},
-            "league": {"snapshot_every": 100, "evaluation_games": 2},
+            "league": {"snapshot_every": 40, "evaluation_games": 2},
         }
 
 
 def all_cells() -> list[Cell]:
     """Self-play is for games with sides; with one agent there is nothing to configure."""
-    cells = [Cell(algorithm, name, CONFIGURATIONS[0]) for algorithm in HYPERPARAMETERS for name in GYMNASIUM]
-    for family, names in FAMILIES.items():
-        wanted = [name for name in CONFIGURATIONS if name != "SELF_PLAY" or family == "classic"]
-        cells += itertools.starmap(Cell, itertools.product(HYPERPARAMETERS, names, wanted))
+    cells = []
+    for name, (family, env_id, _) in ENVIRONMENTS.items():
+        wanted: Iterable[str] = LETTERS
+        if family != "classic":
+            wanted = [kind for kind in LETTERS if kind != "SELF_PLAY"]
+        if family == "gymnasium" or env_id == "simple_v3" or name in CROWDED:
+            wanted = ["PARAMETER_SHARING"]
+        cells += [Cell(algorithm, name, kind) for algorithm, kind in itertools.product(HYPERPARAMETERS, wanted)]
     return cells
 
 
-def most_new_first(cells: list[Cell]) -> Iterator[Cell]:
-    left, seen = list(cells), set[tuple[str, str]]()
+def each_once(cells: list[Cell]) -> Iterator[Cell]:
+    """Few cells that together have every environment and every pair of algorithm and policy configuration."""
+    seen: Counter[Any] = Counter()
+    left = list(cells)
     while left:
-        best = max(left, key=lambda cell: len(set(itertools.combinations(cell, 2)) - seen))
-        seen |= set(itertools.combinations(best, 2))
+        best = max(left, key=lambda cell: _news(cell, seen))
+        if not _news(best, seen)[0]:
+            return
+        seen.update([best.environment, (best.algorithm, best.configuration), best.algorithm])
         left.remove(best)
         yield best
 
 
-def try_cell(trainer: Trainer, cell: Cell) -> dict[str, Any]:
+def _news(cell: Cell, seen: Counter[Any]) -> tuple[int, int]:
+    """How much of a cell is new; among equals, the algorithm that came least often goes first."""
+    new = (not seen[cell.environment]) + (not seen[cell.algorithm, cell.configuration])
+    return new, -seen[cell.algorithm]
+
+
+@contextmanager
+def in_one_process() -> Iterator[Callable[[Cell], dict[str, Any]]]:
+    with subprocess.Popen(
+        in_worker("cells.py"), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+
+        def try_cell(cell: Cell) -> dict[str, Any]:
+            print(json.dumps({"config": cell.config()}), file=stdin, flush=True)
+            row: dict[str, Any] = json.loads(stdout.readline())
+            return row
+
+        yield try_cell
+        stdin.close()
+
+
+@contextmanager
+def through_a_daemon() -> Iterator[Callable[[Cell], dict[str, Any]]]:
+    with tempfile.TemporaryDirectory(prefix="ray-matrix-") as folder, Trainer(Path(folder)) as trainer:
+        yield lambda cell: submit_cell(trainer, cell)
+
+
+def submit_cell(trainer: Trainer, cell: Cell) -> dict[str, Any]:
+    config = cell.config()
+    config["training"]["total_timesteps"] = 10_000_000
+    config["checkpoint"] = {"frequency": 1, "keep": 2}
     try:
-        run = trainer.client.submit("ray", cell.config(), name=cell.key.replace("/", "-"))
+        run = trainer.client.submit("ray", config, name=cell.key.replace("/", "-"))
     except BadConfig as refusal:
         return {"refused": str(refusal)}
     begun, told = time.monotonic(), {"train": "no", "resume": "no", "evaluate": "no"}
@@ -121,7 +195,7 @@ def try_cell(trainer: Trainer, cell: Cell) -> dict[str, Any]:
     finally:
         if not run.refresh().ended:
             run.cancel().wait(60)
-    return {**told, "seconds": time.monotonic() - begun}
+    return {**told, "seconds": round(time.monotonic() - begun, 1)}
 
 
 def cancel_at_checkpoint(run: Run, since: int, beyond: int = 0) -> dict[str, Any]:
@@ -136,7 +210,7 @@ def cancel_at_checkpoint(run: Run, since: int, beyond: int = 0) -> dict[str, Any
                 return row
         if run.refresh().ended:
             raise RuntimeError(f"{run.state}: {(run.exit or {}).get('message')}")
-        time.sleep(1)
+        time.sleep(0.5)
     raise RuntimeError(f"no checkpoint in {CELL_S / 2:.0f} s")
 
 
@@ -149,20 +223,28 @@ def is_good(row: dict[str, Any]) -> bool:
 
 
 def table(rows: dict[str, Any]) -> str:
-    """Markdown: environments down, algorithms across, a letter for each policy configuration."""
-    letters = {"PARAMETER_SHARING": "P", "INDEPENDENT": "I", "SELF_PLAY": "S", "SHARED_VALUE_FUNCTION": "V"}
-    names = [*GYMNASIUM, *itertools.chain(*FAMILIES.values())]
+    """Markdown: environments down, algorithms across, a letter for each policy configuration; struck out: failed."""
     lines = ["| | " + " | ".join(HYPERPARAMETERS) + " |", "|---" * (len(HYPERPARAMETERS) + 1) + "|"]
-    for name in names:
+    for name in ENVIRONMENTS:
         cells = []
         for algorithm in HYPERPARAMETERS:
-            found = ((letters[kind], rows.get(Cell(algorithm, name, kind).key)) for kind in CONFIGURATIONS)
+            found = ((letter, rows.get(Cell(algorithm, name, kind).key)) for kind, letter in LETTERS.items())
             marks = [
                 letter if is_good(row) else f"~~{letter}~~" for letter, row in found if row and "refused" not in row
             ]
-            cells.append(" ".join(marks))
+            cells.append(" ".join(marks) or "-")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def summary(rows: dict[str, Any]) -> str:
+    parts = []
+    for how, wanted in (("in one process", False), ("through a daemon", True)):
+        chosen = [row for key, row in rows.items() if key.startswith(DAEMON) == wanted]
+        refused = sum("refused" in row for row in chosen)
+        good = sum(is_good(row) for row in chosen) - refused
+        parts.append(f"{how}: {good} run, {len(chosen) - good - refused} fail, {refused} refused")
+    return "; ".join(parts)
 
 
 def main() -> None:
@@ -170,26 +252,29 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names, all of which a cell must have")
     parser.add_argument("--limit", type=int, default=1000)
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--daemon", action="store_true")
     arguments = parser.parse_args()
     results = Results("ray-matrix")
     wanted = set(filter(None, arguments.only.split(",")))
-    left = [cell for cell in most_new_first(all_cells()) if wanted <= set(cell)]
+    how, prefix, cells = in_one_process, "", all_cells()
+    if arguments.daemon:
+        refused = {key for key, row in results.rows.items() if "refused" in row}
+        how, prefix, cells = through_a_daemon, DAEMON, list(each_once([one for one in cells if one.key not in refused]))
     left = [
         cell
-        for cell in left
-        if cell.key not in results.rows or (arguments.again and not is_good(results.rows[cell.key]))
+        for cell in cells
+        if wanted <= set(cell)
+        and (
+            prefix + cell.key not in results.rows or (arguments.again and not is_good(results.rows[prefix + cell.key]))
+        )
     ]
-    done = 0
-    with tempfile.TemporaryDirectory(prefix="ray-matrix-") as folder, Trainer(Path(folder)) as trainer:
-        for cell in left:
-            if done >= arguments.limit:
-                break
-            row = try_cell(trainer, cell)
-            results.add(cell.key, row)
-            if "refused" not in row:
-                done += 1
-                print(f"{cell.key}: {', '.join(f'{key} {value}' for key, value in row.items())}", flush=True)
+    with how() as try_cell:
+        for cell in left[: arguments.limit]:
+            row = try_cell(cell)
+            results.add(prefix + cell.key, row)
+            print(f"{cell.key}: {', '.join(f'{key} {value}' for key, value in row.items())}", flush=True)
     print(table(results.rows))
+    print(summary(results.rows), f"{len(left) - len(left[: arguments.limit])} left to do", sep="; ")
 
 
 if __name__ == "__main__":
