@@ -7,7 +7,6 @@ again at every later step, which grows with the square of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,13 +14,7 @@ from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
-# Set by the runtime in the run's main process; in runner processes there is nobody to ask.
-ask_between_steps: Callable[[], None] | None = None
-
-
-def set_step_hook(hook: Callable[[], None] | None) -> None:
-    global ask_between_steps
-    ask_between_steps = hook
+from ray_worker.listening import listen
 
 
 class _Runner:
@@ -33,8 +26,7 @@ class _Runner:
             _settle(module)
 
     def _try_env_step(self, actions: Any) -> Any:
-        if ask_between_steps is not None:
-            ask_between_steps()
+        listen()
         return super()._try_env_step(actions)  # type: ignore[misc]
 
     def _make_on_episode_callback(self, which: str, idx: int, episodes: Any) -> None:

@@ -13,7 +13,7 @@ from ray_worker.policies import PolicyPlan, plan_policies
 from ray_worker.saving import card_facts, resume_folder, save
 
 if TYPE_CHECKING:
-    from ray_worker.training import Training
+    from ray_worker.training import Training, TrainingState
 
 __all__ = ["EnvironmentFactory", "RayWorkerRuntime"]
 
@@ -33,6 +33,7 @@ class RayWorkerRuntime:
         self._card = card_facts(config, self._facts, self._plan)
         self._saved_at = -1
         self._save_requested = False
+        self._stopped = False
 
     def run(self) -> Mapping[str, Any]:
         """Train with the Ray that the config asks for."""
@@ -42,19 +43,21 @@ class RayWorkerRuntime:
     def train(self) -> Mapping[str, Any]:
         """Train with the Ray that is there, up to the budget or until told to stop."""
         # Not at the top: RLlib takes seconds to import, and a bad config should be told at once.
-        from ray_worker import runners
-        from ray_worker.training import Training
+        from ray_worker.listening import listening
+        from ray_worker.training import Training, TrainingState, read_state
 
         resume = resume_folder(self._run, self._card)
-        training = Training(self._config, self._facts, self._plan, self._run.telemetry, resume)
-        runners.set_step_hook(self._obey_between_steps)
-        try:
-            self._train(training)
-        finally:
-            runners.set_step_hook(None)
-            training.stop()
-        reporter = training.reporter
-        return {"steps": training.state.step, "episodes": reporter.episodes, "recent_return": reporter.recent_return}
+        with listening(self._obey):
+            try:
+                training = Training(self._config, self._facts, self._plan, self._run.telemetry, resume)
+            except Stopped:
+                # Before it has begun there is nothing to save.
+                return _summary(read_state(resume) if resume else TrainingState())
+            try:
+                self._train(training)
+            finally:
+                training.stop()
+        return _summary(training.state, training.reporter.recent_return)
 
     def _train(self, training: Training) -> None:
         budget = self._config.training.total_timesteps
@@ -63,26 +66,32 @@ class RayWorkerRuntime:
         due = state.step + frequency
         try:
             while state.step < budget:
-                self._obey_between_steps()
+                self._obey()
                 training.iterate()
                 if self._save_requested or (frequency and state.step >= due):
                     self._save(training)
                     due = state.step + frequency
         except Stopped:
-            pass
+            training.break_off()
         if self._saved_at != state.step:
             self._save(training)
 
-    def _obey_between_steps(self) -> None:
+    def _obey(self) -> None:
         """A pause is spent in here. Saving waits for the end of the iteration, stopping does not."""
-        if not self._run.control.pending:
+        if self._stopped or not self._run.control.pending:
             return
         command = self._run.poll()
         if command is Command.CHECKPOINT:
             self._save_requested = True
         elif command is Command.STOP:
+            # Said once: what follows, such as saving, is not to be stopped in its turn.
+            self._stopped = True
             raise Stopped
 
     def _save(self, training: Training) -> None:
         save(self._run, self._config, self._card, training.state.step, training.write)
         self._saved_at, self._save_requested = training.state.step, False
+
+
+def _summary(state: TrainingState, recent_return: float | None = None) -> dict[str, Any]:
+    return {"steps": state.step, "episodes": state.episodes, "recent_return": recent_return}

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
 
 from mosaic.worker.telemetry import TelemetryEmitter
 from ray_worker import building, export
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFacts
 from ray_worker.league import League
+from ray_worker.listening import listen_while_learning
 from ray_worker.policies import PolicyPlan
 from ray_worker.telemetry import Reporter
 
@@ -52,6 +54,7 @@ class Training:
         self.league = League.of(config, plan)
         seed = (config.training.seed + SEED_STRIDE * self.state.step) % 2**31
         self.algorithm: Any = building.build_config(config, facts, plan, seed).build_algo()
+        listen_while_learning(self.algorithm)
         self.reporter = Reporter(telemetry, self.state.episodes)
         try:
             if resume is not None:
@@ -81,6 +84,13 @@ class Training:
             (folder / BUFFER_FILE).write_bytes(pickle.dumps(buffer.get_state()))
         snapshots = self.league.save(folder) if self.league else None
         export.write_policies(folder, self.algorithm, self._config, self._plan, snapshots)
+
+    def break_off(self) -> None:
+        """An iteration will not be finished: what it has learned so far counts."""
+        played = (ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME)
+        self.state.step = int(self.algorithm.metrics.peek(played, default=self.state.step))
+        # They may be in the middle of a long game, which nobody waits for any more.
+        self.algorithm.env_runner_group._worker_manager.clear()
 
     def stop(self) -> None:
         self.algorithm.stop()
