@@ -16,7 +16,9 @@ class FlaxNetwork:
     """A flax module and its parameters, between torch tensors."""
 
     def __init__(self, definition: Any, atoms: Any = None) -> None:
-        self._definition = definition
+        import jax
+
+        self._apply = jax.jit(definition.apply)
         self._atoms = atoms
         self._params: Any = None
 
@@ -28,7 +30,7 @@ class FlaxNetwork:
         """Flax knows no modes here."""
 
     def __call__(self, batch: torch.Tensor) -> torch.Tensor:
-        answer = np.array(self._definition.apply(self._params, batch.numpy()))
+        answer = np.array(self._apply(self._params, batch.cpu().numpy()))
         if self._atoms is not None:
             answer = (answer * self._atoms).sum(-1)
         return torch.from_numpy(answer)

@@ -59,6 +59,10 @@ class NetworkPolicy:
             return self._choose(chosen, deterministic, mask).numpy()
         return np.clip(chosen.numpy(), self._low, self._high)
 
+    def values(self, batch: torch.Tensor) -> torch.Tensor:
+        """What all actions are worth, of an algorithm that says so."""
+        return self._act(self.network, batch, True)
+
     def _choose(self, chosen: torch.Tensor, deterministic: bool, mask: Any) -> torch.Tensor:
         """Action numbers, from numbers or from values of all actions."""
         if chosen.dim() == 1:

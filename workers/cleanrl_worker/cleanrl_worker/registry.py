@@ -103,6 +103,18 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
     "dqn_atari_jax": _atari("dqn_atari_jax", "DQN on Atari in JAX", "Q-learning", "flax_values", "jax"),
     "c51_atari_jax": _atari("c51_atari_jax", "C51 on Atari in JAX", "Distributional", "flax_values", "jax"),
     "rainbow_atari": _own(_atari("rainbow_atari", "Rainbow on Atari", "Q-learning", "expected_values")),
+    "qdagger_dqn_atari_impalacnn": _own(
+        _atari("qdagger_dqn_atari_impalacnn", "QDagger: DQN with a teacher on Atari", "Q-learning", "values")
+    ),
+    "qdagger_dqn_atari_jax_impalacnn": _own(
+        _atari(
+            "qdagger_dqn_atari_jax_impalacnn",
+            "QDagger: DQN with a teacher on Atari, in JAX",
+            "Q-learning",
+            "flax_values",
+            "jax",
+        )
+    ),
     "c51_atari": _atari("c51_atari", "C51 on Atari", "Distributional", "image_value_distribution"),
     "sac_atari": _atari("sac_atari", "SAC on Atari (discrete)", "Continuous control", "discrete_actor"),
 }

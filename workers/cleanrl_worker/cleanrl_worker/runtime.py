@@ -16,6 +16,7 @@ from cleanrl_worker.fastlane import settings_variables
 from cleanrl_worker.job import JOB_VARIABLE, ScriptJob
 from cleanrl_worker.registry import DEFAULT_ALGO_REGISTRY, AlgorithmEntry
 from cleanrl_worker.schedule import resolve
+from cleanrl_worker.teachers import check_teacher, checkpoint_folder
 from mosaic.worker import Algorithm, CheckpointError, ConfigError, ConfigFields, Policy, Run, Session, Worker, refuse
 from mosaic.worker.checkpoints import verify
 from mosaic.worker.child import run_child
@@ -52,6 +53,8 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
         check_fit(config.env_id, config.algo, entry.observation, entry.action_space)
         check_schedule(config, entry)
         needed_checkpoint(config)
+        if "teacher" in entry.script.flags and config.extras.mode in ("train", "resume_training"):
+            check_teacher(config.extras.algo_params.get("teacher"), config.env_id, entry)
 
     def total_steps(self, config: CleanRLWorkerConfig) -> int:
         # How many steps its episodes will take, nobody knows.
@@ -160,10 +163,14 @@ def script_job(config: CleanRLWorkerConfig) -> ScriptJob:
         "cuda": config.use_cuda,
         "capture_video": extras.capture_video,
     }
+    given = extras.algo_params.get("teacher")
+    teacher = {} if given is None else {"teacher": str(checkpoint_folder(given))}
     return ScriptJob(
         algorithm=config.algo,
         module=entry.module,
-        argv=script.argv({**{name: own[name] for name in own if name in script.flags}, **extras.algo_params}),
+        argv=script.argv(
+            {**{name: own[name] for name in own if name in script.flags}, **extras.algo_params, **teacher}
+        ),
         env_id=config.env_id,
         seed=seed,
         observation=entry.observation,
@@ -210,11 +217,6 @@ def usable_checkpoint(config: CleanRLWorkerConfig, name: str, given: str | None)
         if found != value and not (part == "environment" and value in card.extra.get("curriculum", ())):
             raise ConfigError(refuse(field, given, f"a checkpoint of {part} {value!r} (this one is of {found!r})"))
     return folder
-
-
-def checkpoint_folder(given: str) -> Path:
-    path = Path(given).expanduser().absolute()
-    return path.parent if path.suffix == ".cleanrl_model" else path
 
 
 def _describe(entry: AlgorithmEntry) -> Algorithm:

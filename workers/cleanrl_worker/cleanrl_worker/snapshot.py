@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,7 @@ class State(msgspec.Struct):
     environments: list[Node]
     random: dict[str, Node]
     curriculum: dict[str, Any] = {}
+    histories: dict[str, Node] = {}  # such as the returns of the last episodes
 
 
 @dataclass
@@ -143,6 +145,7 @@ def capture(
             "torch": packer.pack(torch.get_rng_state()),
         },
         curriculum=curriculum,
+        histories={name: packer.pack(item) for name, item in _of_kind(script, deque).items()},
     )
     replay = _capture_replay(script["rb"]) if with_replay and "rb" in script else None
     return Snapshot(state, weights, packer.arrays, replay)
@@ -172,6 +175,7 @@ def restore(script: Names, folder: Path) -> State:
         # Without its environment an old observation would be a lie; numbers, and keys of random numbers, are not.
         if exact or not isinstance(node, dict) or node["$"] in ("int", "float", "scalar") or name == "key":
             script[name] = unpacker.unpack(node)
+    script |= {name: unpacker.unpack(node) for name, node in state.histories.items()}
     script["global_step"] = state.step
     if "start_time" in script:
         script["start_time"] = time.time() - state.elapsed

@@ -54,6 +54,7 @@ def test_what_is_sampled_is_what_was_played(size: int, steps: int) -> None:
     replay = played.replay
     sampleable = np.flatnonzero(replay.tree[np.arange(size)] > 0)
     assert len(sampleable) > size / 3
+    assert sampleable.tolist() == np.flatnonzero(replay.usable).tolist()
     assert replay.tree.total == pytest.approx(replay.tree[sampleable].sum())
     rewards, discounts, after = replay.ahead(sampleable)
     stacks, following = replay.stacked(sampleable)[:, :, 0], replay.stacked(after)[:, :, 0]

@@ -25,6 +25,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.tensorboard import SummaryWriter
 
+from cleanrl_worker.algorithms.replay import FrameReplay
+
 
 def parse_args():
     flag = {"type": lambda x: bool(strtobool(x)), "nargs": "?", "const": True}
@@ -177,84 +179,28 @@ class SumTree:
         return nodes - self.first
 
 
-class PrioritizedReplay:
-    """Steps of one environment in a ring. Every frame is kept once: stacks and n-step returns are made when sampled."""
-
-    ARRAYS = ("frames", "actions", "rewards", "terminals", "starts", "cuts")
+class PrioritizedReplay(FrameReplay):
+    """Sampled by priority: what a step's prediction was last off by. 0 means that it may not be sampled."""
 
     def __init__(self, size, frame_shape, stack, n_step, gamma, alpha, eps):
-        self.buffer_size, self.pos, self.full = size, 0, False
-        self.stack, self.n_step, self.gamma, self.alpha, self.eps = stack, n_step, gamma, alpha, eps
-        self.frames = np.zeros((size, *frame_shape), dtype=np.uint8)
-        self.actions = np.zeros(size, dtype=np.int64)
-        self.rewards = np.zeros(size, dtype=np.float32)
-        self.terminals = np.zeros(size, dtype=bool)
-        self.starts = np.zeros(size, dtype=bool)  # the first step of an episode
-        self.cuts = np.zeros(size, dtype=bool)  # no step at all: only the last frame of an episode that was cut off
-        self.tree = SumTree(size)
+        super().__init__(size, frame_shape, stack, n_step, gamma)
+        self.alpha, self.eps = alpha, eps
+
+    def clear(self):
+        super().clear()
+        self.tree = SumTree(self.buffer_size)
         self.highest = 1.0
 
-    def size(self):
-        return self.buffer_size if self.full else self.pos
-
-    def add(self, frame, action, reward, terminal, start):
-        self._put(frame, action, reward, terminal, start, cut=False)
-
-    def cut_off(self, frame):
-        """The episode was ended from outside; here is what it would have gone on from."""
-        self._put(frame, 0, 0.0, terminal=False, start=False, cut=True)
-
-    def _put(self, frame, action, reward, terminal, start, cut):
-        i, size = self.pos, self.buffer_size
-        if start and (self.full or i > 0) and not self.terminals[i - 1]:
-            # The episode before broke off (a run that was resumed): its last step led nowhere that is known.
-            self.cuts[i - 1] = True
-        self.frames[i], self.actions[i], self.rewards[i] = frame, action, reward
-        self.terminals[i], self.starts[i], self.cuts[i] = terminal, start, cut
-        # A step can be learned from once the n steps after it are known, and no longer when the frames before it are
-        # about to be overwritten.
-        ready = (i - self.n_step) % size
-        known = (self.full or i >= self.n_step) and not self.cuts[ready]
-        oldest = (i + np.arange(self.stack + 1)) % size
+    def _offer(self, ready, known, oldest):
+        super()._offer(ready, known, oldest)
         self.tree[np.append(ready, oldest)] = [self.highest if known else 0.0, *([0.0] * len(oldest))]
-        self.pos = (i + 1) % size
-        self.full = self.full or self.pos == 0
 
     def sample(self, batch_size, beta):
         """A batch by priority, each with the weight that corrects for having been drawn so."""
         width = self.tree.total / batch_size
         indices = self.tree.draw((np.arange(batch_size) + np.random.random(batch_size)) * width)
         weights = (self.size() * self.tree[indices] / self.tree.total) ** -beta
-        rewards, discounts, after = self.ahead(indices)
-        return {
-            "indices": indices,
-            "observations": self.stacked(indices),
-            "actions": self.actions[indices],
-            "rewards": rewards,
-            "discounts": discounts,
-            "next_observations": self.stacked(after),
-            "weights": (weights / weights.max()).astype(np.float32),
-        }
-
-    def ahead(self, indices):
-        """Of n steps: the discounted rewards, the discount of what follows (0 after an end), and where it follows."""
-        rewards = np.zeros(len(indices), dtype=np.float32)
-        discounts = np.ones(len(indices), dtype=np.float32)
-        after = indices.copy()
-        for _step in range(self.n_step):
-            going_on = (discounts > 0) & ~self.cuts[after]
-            rewards += np.where(going_on, discounts * self.rewards[after], 0.0)
-            discounts = np.where(going_on, discounts * self.gamma * ~self.terminals[after], discounts)
-            after = np.where(going_on & (discounts > 0), (after + 1) % self.buffer_size, after)
-        return rewards, discounts.astype(np.float32), after
-
-    def stacked(self, indices):
-        """Each frame with those before it; before an episode's first frame there is only that frame again."""
-        chosen = [indices]
-        for _frame in range(self.stack - 1):
-            last = chosen[-1]
-            chosen.append(np.where(self.starts[last], last, (last - 1) % self.buffer_size))
-        return self.frames[np.stack(chosen[::-1], axis=1)]
+        return self.batch(indices) | {"indices": indices, "weights": (weights / weights.max()).astype(np.float32)}
 
     def update(self, indices, errors):
         priorities = (errors + self.eps) ** self.alpha
@@ -262,16 +208,12 @@ class PrioritizedReplay:
         self.highest = max(self.highest, float(priorities.max()))
 
     def capture(self):
-        """What a checkpoint keeps of it."""
-        arrays = {name: getattr(self, name)[: self.size()].copy() for name in self.ARRAYS}
-        arrays["priorities"] = self.tree[np.arange(self.size())]
-        return arrays | {"position": np.array([self.pos, self.full]), "highest": np.array([self.highest])}
+        priorities = self.tree[np.arange(self.size())]
+        return super().capture() | {"priorities": priorities, "highest": np.array([self.highest])}
 
     def restore(self, arrays):
-        for name in self.ARRAYS:
-            getattr(self, name)[: len(arrays[name])] = arrays[name]
+        super().restore(arrays)
         self.tree[np.arange(len(arrays["priorities"]))] = arrays["priorities"]
-        self.pos, self.full = int(arrays["position"][0]), bool(arrays["position"][1])
         self.highest = float(arrays["highest"][0])
 
 
@@ -348,7 +290,9 @@ if __name__ == "__main__":
             loss.backward()
             nn.utils.clip_grad_norm_(q_network.parameters(), args.max_grad_norm)
             optimizer.step()
-            rb.update(data["indices"], losses.detach().cpu().numpy())
+            # The paper's priority is the divergence of the two distributions: of the loss, what can be learned away.
+            divergence = (losses.detach() - torch.special.entr(target).sum(1)).clamp(min=0)
+            rb.update(data["indices"], divergence.cpu().numpy())
 
             if global_step % 100 == 0:
                 writer.add_scalar("losses/loss", loss.item(), global_step)
