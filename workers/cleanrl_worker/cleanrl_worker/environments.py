@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -90,6 +92,8 @@ def check_fit(
     env_id: str, algorithm: str, observation: Observation, action_space: ActionSpace, *, field: str = "env_id"
 ) -> tuple[Any, Any]:
     """Make the environment once and see whether the algorithm can take its spaces; the spaces, or ConfigError."""
+    if family_of(env_id).whole:
+        return whole_spaces(env_id, field=field)
     try:
         env = make(env_id, observation, field=field)
     except gymnasium.error.Error as error:
@@ -98,6 +102,48 @@ def check_fit(
     try:
         _check_spaces(env, env_id, algorithm, observation, action_space, field)
         return env.observation_space, env.action_space
+    finally:
+        env.close()
+
+
+def whole_spaces(env_id: str, *, field: str = "env_id") -> tuple[Any, Any]:
+    """The spaces of one environment of a family that comes as whole vectors, or ConfigError if there is no such id."""
+    register(env_id, field=field)
+    return {"envpool": _envpool_spaces, "procgen": _procgen_spaces, "maatari": _players_spaces}[family_of(env_id).name](
+        env_id, field
+    )
+
+
+def _envpool_spaces(env_id: str, field: str) -> tuple[Any, Any]:
+    registry = importlib.import_module("envpool.registration").registry
+    atari = sorted(name for name, (module, *_) in registry.specs.items() if module == "envpool.atari")
+    if env_id not in atari:
+        near = difflib.get_close_matches(env_id, atari, 3, 0.3)
+        raise ConfigError(
+            refuse(field, env_id, f"one of envpool's {len(atari)} Atari games, such as {', '.join(near)}")
+        )
+    spec = registry.make_spec(env_id)
+    return spec.gymnasium_observation_space, spec.gymnasium_action_space
+
+
+def _procgen_spaces(env_id: str, field: str) -> tuple[Any, Any]:
+    from cleanrl_worker.bridge import space_to_gymnasium
+
+    env = importlib.import_module("procgen").ProcgenEnv(1, env_id, num_threads=0)
+    return space_to_gymnasium(env.observation_space)["rgb"], space_to_gymnasium(env.action_space)
+
+
+def _players_spaces(env_id: str, field: str) -> tuple[Any, Any]:
+    games = [info.name for info in pkgutil.iter_modules(importlib.import_module("pettingzoo.atari").__path__)]
+    games = sorted(name for name in games if family_of(name).name == "maatari")
+    if env_id not in games:
+        raise ConfigError(refuse(field, env_id, f"one of PettingZoo's Atari games: {', '.join(games)}"))
+    env = importlib.import_module(f"pettingzoo.atari.{env_id}").parallel_env()
+    try:
+        players = env.possible_agents
+        if len(players) != 2:
+            raise ConfigError(refuse(field, env_id, f"a game for two players (this one is for {len(players)})"))
+        return env.observation_space(players[0]), env.action_space(players[0])
     finally:
         env.close()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -13,49 +14,98 @@ import msgspec
 import numpy as np
 
 from cleanrl_worker import environments, patches
+from cleanrl_worker.bridge import space_to_gymnasium
 from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.families import family_of
 from cleanrl_worker.fastlane import run_settings, watched
 from cleanrl_worker.objects import environments_in
 from cleanrl_worker.packing import Unpacker
 from cleanrl_worker.policies import NetworkPolicy, entry_of
 from cleanrl_worker.session import acting_as_current
 from cleanrl_worker.snapshot import read_arrays, read_state
+from cleanrl_worker.watching import Array, VectorWatch
+from mosaic.fastlane import Settings
 from mosaic.files import write_atomic
 from mosaic.worker import CheckpointCard, Command, Run
 from mosaic.worker.checkpoints import verify
 from mosaic.worker.estimates import mean_of
 
 
-class EpisodeRecorder(gymnasium.Wrapper):  # type: ignore[type-arg]
-    """Innermost: true rewards, whatever the script's wrappers make of them."""
+class EpisodeRecord:
+    """The games of one environment, by their true rewards, whatever the script's wrappers make of them."""
 
-    def __init__(self, env: Any, gamma: float) -> None:
-        super().__init__(env)
+    def __init__(self, gamma: float) -> None:
         self._gamma = gamma
         self.finished: list[dict[str, Any]] = []
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         self._return = self._discounted = 0.0
         self._weight, self._length = 1.0, 0
 
-    def reset(self, **kwargs: Any) -> Any:
-        self._begin()
-        return self.env.reset(**kwargs)
-
-    def step(self, action: Any) -> Any:
-        result = self.env.step(action)
-        reward = float(result[1])
+    def add(self, reward: float, over: bool, length: int | None = None) -> None:
+        """One step. `length`: the game's length where the engine counts it itself."""
         self._return += reward
         self._discounted += self._weight * reward
         self._weight *= self._gamma
         self._length += 1
-        if result[2] or result[3]:
-            self.finished.append(
-                {"return": self._return, "discounted_return": self._discounted, "length": self._length}
-            )
-            self._begin()
+        if over:
+            whole = self._length if length is None else length
+            self.finished.append({"return": self._return, "discounted_return": self._discounted, "length": whole})
+            self.begin()
+
+
+class EpisodeRecorder(gymnasium.Wrapper):  # type: ignore[type-arg]
+    """Innermost around an environment."""
+
+    def __init__(self, env: Any, record: EpisodeRecord) -> None:
+        super().__init__(env)
+        self._record = record
+
+    def reset(self, **kwargs: Any) -> Any:
+        self._record.begin()
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> Any:
+        result = self.env.step(action)
+        self._record.add(float(result[1]), bool(result[2] or result[3]))
         return result
+
+
+class VectorRecorder(VectorWatch):
+    """The same for environments that come as a whole vector."""
+
+    def __init__(self, records: list[EpisodeRecord], fastlane: Settings, pictures: Callable[[], Any] | None) -> None:
+        super().__init__(len(records), fastlane, pictures)
+        self._records = records
+
+    def attend(self) -> None:
+        """Nobody asks anything of a vector here: the loop that steps it does."""
+
+    def tally(self, rewards: Array, over: Array, lengths: Array | None) -> None:
+        for index, record in enumerate(self._records):
+            record.add(float(rewards[index]), bool(over[index]), None if lengths is None else int(lengths[index]))
+
+
+class WholeVector:
+    """A script's whole vector of environments, used as gymnasium's vectors are."""
+
+    def __init__(self, envs: Any) -> None:
+        self._envs = envs
+        self.num_envs = int(envs.num_envs)
+        self.single_observation_space = space_to_gymnasium(envs.single_observation_space)
+        self.single_action_space = space_to_gymnasium(envs.single_action_space)
+
+    def reset(self, *, seed: int) -> Any:
+        """The seed was given when the vector was made."""
+        return self._envs.reset(), {}
+
+    def step(self, actions: Any) -> Any:
+        observations, rewards, done, info = self._envs.step(actions)
+        return observations, rewards, np.asarray(done, dtype=bool), np.zeros(self.num_envs, dtype=bool), info
+
+    def close(self) -> None:
+        self._envs.close()
 
 
 class EvaluationEnvironments:
@@ -67,25 +117,40 @@ class EvaluationEnvironments:
         self._card = card
         self._entry = entry_of(card, folder)
         self._fastlane = run_settings(config.extras)
-        self.recorders: list[EpisodeRecorder] = []
+        self.records: list[EpisodeRecord] = []
+        self.seed = 0
         patches.install()
 
     def make_env(self, env_id: Any, options: Mapping[str, Any]) -> Any:
         """What gymnasium.make gives while the script's own make_env is at work."""
-        extras, slot = self._config.extras, len(self.recorders)
+        extras, slot = self._config.extras, len(self.records)
         environments.register(env_id)
         frames = extras.capture_video or self._fastlane.is_on
         env = environments.plain_make(env_id, **environments.make_options(env_id, options, frames))
         env = watched(env, self._fastlane, slot)
         if extras.capture_video and slot == 0:
             env = gymnasium.wrappers.RecordVideo(env, "videos", lambda episode: True, disable_logger=True)
-        self.recorders.append(EpisodeRecorder(env, extras.eval_gamma))
-        return environments.prepare(self.recorders[-1], self._entry.observation)
+        (record,) = self._new_records(1)
+        return environments.prepare(EpisodeRecorder(env, record), self._entry.observation)
 
-    def make(self, count: int) -> gymnasium.vector.SyncVectorEnv:
+    def watch_vector(self, count: int, pictures: Callable[[], Any] | None = None) -> VectorWatch:
+        """What hears of the steps of a whole vector that the script's own statements make."""
+        return VectorRecorder(self._new_records(count), self._fastlane, pictures)
+
+    def _new_records(self, count: int) -> list[EpisodeRecord]:
+        new = [EpisodeRecord(self._config.extras.eval_gamma) for _ in range(count)]
+        self.records += new
+        return new
+
+    def make(self, count: int, seed: int = 0) -> Any:
+        """`count` environments, or a few more where they come only together."""
+        self.records.clear()
+        self.seed = seed
         with acting_as_current(self):
             module = importlib.import_module(self._entry.module)
             script_arguments = self._card.extra["arguments"]
+            if family_of(self._card.environment).whole:
+                return self._make_whole(vars(module), {**script_arguments, "num_envs": count, "seed": seed})
             given = {
                 "env_id": self._card.environment,
                 "seed": script_arguments["seed"],
@@ -99,6 +164,14 @@ class EvaluationEnvironments:
             envs = gymnasium.vector.SyncVectorEnv([lambda: _as_gymnasium(thunk())] * count)
         freeze_normalisation(envs, self._folder)
         return envs
+
+    def _make_whole(self, names: Mapping[str, Any], arguments: dict[str, Any]) -> WholeVector:
+        """The script has no function for it: what its main block does to make `envs` is done here."""
+        players = 2 if family_of(self._card.environment).name == "maatari" else 1
+        arguments["num_envs"] += -arguments["num_envs"] % players
+        script_names = {**names, "args": SimpleNamespace(**arguments)}
+        exec(self._entry.script.environments, script_names)
+        return WholeVector(script_names["envs"])
 
 
 def _as_gymnasium(env: Any) -> Any:
@@ -165,19 +238,20 @@ def _play(
 ) -> list[dict[str, Any]]:
     """One repeat. Every environment plays its own share of episodes, so that short ones do not crowd out the long."""
     extras = config.extras
-    batch = min(extras.eval_batch_size, extras.eval_episodes)
+    envs = maker.make(min(extras.eval_batch_size, extras.eval_episodes), seed)
+    batch, memory = envs.num_envs, policy.memory(envs.num_envs)
     shares = [extras.eval_episodes // batch + (index < extras.eval_episodes % batch) for index in range(batch)]
-    maker.recorders.clear()
-    envs = maker.make(batch)
     told = [0] * batch
     steps = sum(episode["length"] for episode in episodes)
     played: list[dict[str, Any]] = []
     observations, _ = envs.reset(seed=seed)
     while len(played) < extras.eval_episodes and run.poll() is not Command.STOP:
-        observations, *_ = envs.step(policy.actions(observations, deterministic=extras.deterministic))
-        for index, recorder in enumerate(maker.recorders):
-            while told[index] < min(len(recorder.finished), shares[index]):
-                episode = {**recorder.finished[told[index]], "env": index}
+        actions = policy.actions(observations, memory, deterministic=extras.deterministic)
+        observations, _, terminated, truncated, _ = envs.step(actions)
+        memory.ended(np.logical_or(terminated, truncated))
+        for index, record in enumerate(maker.records):
+            while told[index] < min(len(record.finished), shares[index]):
+                episode = {**record.finished[told[index]], "env": index}
                 told[index] += 1
                 steps += episode["length"]
                 played.append(episode)

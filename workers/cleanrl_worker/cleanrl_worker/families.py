@@ -13,6 +13,7 @@ ActionSpace = Literal["discrete", "continuous"]
 # How a script's network turns observations into actions.
 PolicyKind = Literal[
     "actor_critic",
+    "recurrent_actor_critic",
     "values",
     "value_distribution",
     "image_value_distribution",
@@ -22,6 +23,7 @@ PolicyKind = Literal[
     "discrete_actor",
     "flax_values",
     "flax_actor",
+    "flax_actor_critic",
 ]
 
 
@@ -33,6 +35,7 @@ class Family:
     pattern: str  # what their ids look like, as a regular expression
     extra: str | None = None
     registers: str | None = None  # the module whose import registers the ids, or module:function
+    whole: bool = False  # its environments come as whole vectors, not one by one through gymnasium.make
 
     def has(self, env_id: str) -> bool:
         return re.fullmatch(self.pattern, env_id) is not None
@@ -57,14 +60,20 @@ FAMILIES = (
     Family("atari", r"ALE/.+|.+NoFrameskip-v4", "atari", "ale_py"),
     Family("mujoco", rf"({MUJOCO})-v\d", "mujoco"),
     Family("dm_control", r"dm_control/.+", "dm_control", "shimmy.registration:_register_dm_control_envs"),
+    Family("envpool", r"[A-Z]\w*-v5", "envpool", whole=True),
+    Family("procgen", PROCGEN, "procgen", whole=True),
+    Family("maatari", r"[a-z]\w*_v\d", "maatari", whole=True),
 )
 # What an extra brings that is imported.
 EXTRA_MODULES = {
     "atari": ("ale_py", "cv2"),
     "dm_control": ("dm_control", "shimmy"),
+    "envpool": ("envpool",),
     "jax": ("jax", "flax", "optax"),
+    "maatari": ("multi_agent_ale_py", "supersuit", "ale_py", "cv2"),
     "minigrid": ("minigrid",),
     "mujoco": ("mujoco",),
+    "procgen": ("procgen",),
 }
 GYMNASIUM = Family("gymnasium", r".+")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import jax
 import numpy as np
 import torch
 
@@ -51,3 +52,13 @@ def actor_network(module: ModuleType, spaces: Any, arguments: Any) -> FlaxNetwor
     scale, bias = (space.high - space.low) / 2.0, (space.high + space.low) / 2.0
     size = int(np.prod(spaces.single_action_space.shape))
     return FlaxNetwork(module.Actor(action_dim=size, action_scale=scale, action_bias=bias))
+
+
+def actor_critic_network(module: ModuleType, spaces: Any, arguments: Any) -> FlaxNetwork:
+    """The actor of ppo_atari_envpool_xla_jax(_scan), on top of the network that it shares with the critic."""
+    network, actor = module.Network(), module.Actor(action_dim=int(spaces.single_action_space.n))
+
+    def logits(params: Any, batch: Any) -> Any:
+        return actor.apply(params["actor_params"], network.apply(params["network_params"], batch))
+
+    return FlaxNetwork(SimpleNamespace(apply=jax.jit(logits)))

@@ -18,7 +18,7 @@ from cleanrl_worker.packing import Node, Packer, Unpackable, Unpacker
 
 # Attributes that say how an environment was made or is drawn, not where it stands.
 MADE_WITH = frozenset(
-    {"spec", "_cached_spec", "_saved_kwargs", "metadata", "env_fns", "_actions", "_control", "_session"}
+    {"spec", "_cached_spec", "_saved_kwargs", "metadata", "env_fns", "_actions", "_control", "_session", "_watch"}
     | {"screen", "clock", "window", "surf", "render_mode"}
 )
 # Objects of these classes are their attributes too.

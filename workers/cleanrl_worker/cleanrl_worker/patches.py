@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from types import ModuleType
 from typing import Any
@@ -24,6 +25,10 @@ def install() -> None:
     adapters.add("stable_baselines3.common.buffers", adapt_buffers)
     adapters.add("torch.utils.tensorboard.writer", adapt_summary_writer)
     adapters.add("torch", adapt_torch)
+    adapters.add("envpool", adapt_envpool)
+    adapters.add("procgen", adapt_procgen)
+    adapters.add("supersuit", adapt_supersuit)
+    adapters.add("pettingzoo.atari.base_atari_env", adapt_multi_agent_atari)
     adapters.install()
 
 
@@ -117,6 +122,87 @@ def adapt_summary_writer(module: ModuleType) -> None:
 
     writer.__init__ = init
     writer.add_scalar = add_scalar
+
+
+def adapt_envpool(envpool: ModuleType) -> None:
+    """`envpool.make` gives vectors that are watched as a whole."""
+    real = envpool.make
+
+    def make(task_id: str, env_type: str, **kwargs: Any) -> Any:
+        from cleanrl_worker.session import current
+
+        session, engine = current(), real(task_id, env_type, **kwargs)
+        if session is None:
+            return engine
+        if env_type != "gym":
+            raise ValueError(f"env_type: got {env_type!r}, allowed: 'gym' (others are not watched)")
+        from cleanrl_worker.vectors import EnvpoolVector
+
+        return EnvpoolVector(engine, session.watch_vector(len(engine)))
+
+    envpool.make = make  # type: ignore[attr-defined]
+
+
+def adapt_procgen(procgen: ModuleType) -> None:
+    """`ProcgenEnv` gives vectors that are watched as a whole, and seeded, which upstream's scripts do not think of."""
+    real = procgen.ProcgenEnv
+
+    def make(num_envs: int, env_name: str, **kwargs: Any) -> Any:
+        from cleanrl_worker.session import current
+
+        session = current()
+        if session is None:
+            return real(num_envs, env_name, **kwargs)
+        from cleanrl_worker.vectors import ProcgenVector
+
+        engine = real(num_envs, env_name, **{"rand_seed": session.seed, **kwargs})
+        return ProcgenVector(engine, session.watch_vector(num_envs))
+
+    procgen.ProcgenEnv = make  # type: ignore[attr-defined]
+
+
+def adapt_supersuit(supersuit: ModuleType) -> None:
+    """`concat_vec_envs_v1` still knows the `base_class="gym"` that it once had."""
+    real = supersuit.concat_vec_envs_v1
+
+    def concat(vec_env: Any, num_vec_envs: int, num_cpus: int = 0, base_class: str = "gymnasium") -> Any:
+        from cleanrl_worker.session import current
+
+        session = current()
+        if session is None or base_class != "gym":
+            return real(vec_env, num_vec_envs, num_cpus, base_class)
+        from cleanrl_worker.vectors import PlayersVector, screens
+
+        engine = real(vec_env, num_vec_envs, num_cpus, "gymnasium")
+        watch = session.watch_vector(engine.num_envs, lambda: screens(engine))
+        return PlayersVector(engine, watch, session.seed)
+
+    supersuit.concat_vec_envs_v1 = concat  # type: ignore[attr-defined]
+
+
+def adapt_multi_agent_atari(module: ModuleType) -> None:
+    """Multi-agent Atari finds the ROMs that ale_py brings, and tells every player's true return in its info."""
+    from cleanrl_worker.vectors import TRUE_RETURN
+
+    environment = module.ParallelAtariEnv
+    original_init, original_reset, original_step = environment.__init__, environment.reset, environment.step
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        (package,) = importlib.util.find_spec("ale_py").submodule_search_locations  # type: ignore[union-attr,misc]
+        original_init(self, *args, **{"auto_rom_install_path": package, **kwargs})
+
+    def reset(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.true_returns = dict.fromkeys(self.possible_agents, 0.0)
+        return original_reset(self, *args, **kwargs)
+
+    def step(self: Any, actions: Any) -> Any:
+        observations, rewards, terminations, truncations, infos = original_step(self, actions)
+        for agent, reward in rewards.items():
+            self.true_returns[agent] += reward
+            infos[agent][TRUE_RETURN] = self.true_returns[agent]
+        return observations, rewards, terminations, truncations, infos
+
+    environment.__init__, environment.reset, environment.step = init, reset, step
 
 
 def adapt_torch(torch: ModuleType) -> None:

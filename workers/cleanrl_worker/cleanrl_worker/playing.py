@@ -11,7 +11,7 @@ import numpy as np
 
 from cleanrl_worker import environments
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.evaluation import EvaluationEnvironments
+from cleanrl_worker.evaluation import EvaluationEnvironments, WholeVector
 from cleanrl_worker.policies import NetworkPolicy
 from mosaic.worker.checkpoints import verify
 
@@ -24,10 +24,17 @@ class ServedPolicy:
         config = config or CleanRLWorkerConfig(algo=card.algorithm, env_id=card.environment)
         self._envs = EvaluationEnvironments(config, folder, card).make(1)
         self._policy = NetworkPolicy(card, folder, self._envs)
+        self._memory = self._policy.memory(1)
         self._deterministic = config.extras.deterministic
-        self._raw_space = self._envs.envs[0].unwrapped.observation_space
-        self._seen_space = self._envs.single_observation_space
-        self._layers = [item for item in _inside_out(self._envs.envs[0]) if isinstance(item, SEEING)]
+        self._seen_space = self._raw_space = self._envs.single_observation_space
+        self._layers: list[Any] = []
+        if not isinstance(self._envs, WholeVector):  # whose engine gives what the network sees
+            self._raw_space = self._envs.envs[0].unwrapped.observation_space
+            self._layers = [item for item in _inside_out(self._envs.envs[0]) if isinstance(item, SEEING)]
+
+    def begin(self) -> None:
+        """Another game begins: what is remembered of the last one does not count for it."""
+        self._memory = self._policy.memory(1)
 
     def select_action(self, observation: Any, info: Mapping[str, Any]) -> Any:
         try:
@@ -41,7 +48,10 @@ class ServedPolicy:
         seen = self._as_seen(value)
         mask = info.get("action_mask")
         action = self._policy.actions(
-            seen[np.newaxis], deterministic=self._deterministic, mask=None if mask is None else np.asarray([mask])
+            seen[np.newaxis],
+            self._memory,
+            deterministic=self._deterministic,
+            mask=None if mask is None else np.asarray([mask]),
         )[0]
         return int(action) if action.ndim == 0 else action
 
@@ -81,6 +91,8 @@ class EnvSession:
         self._info: Mapping[str, Any] = {}
 
     def reset(self, seed: int | None) -> Mapping[str, Any]:
+        if self._policy is not None:
+            self._policy.begin()
         observation, info = self._env.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._observation, self._info = observation, info

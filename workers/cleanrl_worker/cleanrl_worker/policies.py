@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -22,7 +23,33 @@ from mosaic.worker import CheckpointCard, CheckpointError
 EPSILON = 0.05
 
 Network = Any
-Act = Callable[[Network, torch.Tensor, bool], torch.Tensor]
+
+
+class Memory:
+    """What a policy carries from step to step of a batch of games. One without an LSTM has nothing to carry."""
+
+    def __init__(self, network: Network, count: int) -> None:
+        lstm = getattr(network, "lstm", None)
+        self.state: Any = None
+        if lstm is not None:
+            self.state = tuple(torch.zeros(lstm.num_layers, count, lstm.hidden_size) for _ in range(2))
+        self.done = torch.zeros(count)
+
+    def ended(self, done: np.ndarray[Any, Any]) -> None:
+        """Say which games ended with the last step, as the script's environments see it: those begin without memory."""
+        self.done = torch.as_tensor(np.asarray(done, dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """How a network is asked for actions."""
+
+    deterministic: bool
+    mask: Any
+    memory: Memory
+
+
+Act = Callable[[Network, torch.Tensor, Ask], torch.Tensor]
 
 
 class NetworkPolicy:
@@ -32,8 +59,6 @@ class NetworkPolicy:
         self.entry = entry_of(card, folder)
         self.arguments = SimpleNamespace(**card.extra["arguments"])
         module = importlib.import_module(self.entry.module)
-        if self.entry.policy is None:
-            raise CheckpointError(f"checkpoint {folder}: policies of {card.algorithm} cannot be played yet")
         name, build, self._act = KINDS[self.entry.policy]
         self._discrete = self.entry.action_space == "discrete"
         self._low, self._high = action_bounds(spaces.single_action_space)
@@ -49,12 +74,16 @@ class NetworkPolicy:
         self.network.eval()
         self._greedy = Greedy(module)
 
+    def memory(self, count: int) -> Memory:
+        """For `count` games that begin now."""
+        return Memory(self.network, count)
+
     def actions(
-        self, observations: np.ndarray[Any, Any], *, deterministic: bool, mask: Any = None
+        self, observations: np.ndarray[Any, Any], memory: Memory, *, deterministic: bool, mask: Any = None
     ) -> np.ndarray[Any, Any]:
         batch = torch.as_tensor(np.asarray(observations, dtype=np.float32))
         with torch.no_grad(), self._greedy.distributions(deterministic, mask):
-            chosen = self._act(self.network, batch, deterministic)
+            chosen = self._act(self.network, batch, Ask(deterministic, mask, memory))
         if self._discrete:
             return self._choose(chosen, deterministic, mask).numpy()
         return np.clip(chosen.numpy(), self._low, self._high)
@@ -140,17 +169,31 @@ def _value_distribution(module: ModuleType, spaces: Any, arguments: Any) -> Netw
     return module.QNetwork(spaces, n_atoms=arguments.n_atoms, v_min=arguments.v_min, v_max=arguments.v_max)
 
 
-def _act_actor_critic(network: Network, batch: torch.Tensor, deterministic: bool) -> torch.Tensor:
-    if hasattr(network, "logits") and deterministic:
+def _act_actor_critic(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Tensor:
+    if hasattr(network, "logits") and ask.deterministic:
         return network.logits(batch)
     return network.get_action_and_value(batch)[0]
 
 
-def _expected_values_of_images(network: Network, batch: torch.Tensor, deterministic: bool) -> torch.Tensor:
-    return _expected_values(network, batch / 255.0, deterministic)
+def _act_recurrent(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Tensor:
+    action, *_, ask.memory.state = network.get_action_and_value(batch, ask.memory.state, ask.memory.done)
+    return action
 
 
-def _expected_values(network: Network, batch: torch.Tensor, deterministic: bool) -> torch.Tensor:
+def _act_by_logits(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Tensor:
+    logits = network(batch)
+    if ask.deterministic:
+        return logits
+    if ask.mask is not None:
+        logits = logits.masked_fill(~torch.as_tensor(ask.mask, dtype=torch.bool), -torch.inf)
+    return torch.distributions.Categorical(logits=logits).sample()
+
+
+def _expected_values_of_images(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Tensor:
+    return _expected_values(network, batch / 255.0, ask)
+
+
+def _expected_values(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Tensor:
     distributions = torch.softmax(network.network(batch).view(len(batch), network.n, network.n_atoms), dim=2)
     return (distributions * network.atoms).sum(2)
 
@@ -169,6 +212,7 @@ def _flax(name: str) -> Callable[[ModuleType, Any, Any], Network]:
 # kind -> the network's name in the script, how to make it, how it acts
 KINDS: Mapping[PolicyKind, tuple[str, Callable[[ModuleType, Any, Any], Network], Act]] = {
     "actor_critic": ("agent", _actor_critic, _act_actor_critic),
+    "recurrent_actor_critic": ("agent", _actor_critic, _act_recurrent),
     "values": ("q_network", lambda module, spaces, _: module.QNetwork(spaces), lambda net, batch, _: net(batch)),
     "value_distribution": ("q_network", _value_distribution, _expected_values),
     "image_value_distribution": ("q_network", _value_distribution, _expected_values_of_images),
@@ -180,10 +224,11 @@ KINDS: Mapping[PolicyKind, tuple[str, Callable[[ModuleType, Any, Any], Network],
     ),
     "flax_values": ("q_state", _flax("value_network"), lambda net, batch, _: net(batch)),
     "flax_actor": ("actor_state", _flax("actor_network"), lambda net, batch, _: net(batch)),
+    "flax_actor_critic": ("agent_state", _flax("actor_critic_network"), _act_by_logits),
     "deterministic_actor": ("actor", lambda module, spaces, _: module.Actor(spaces), lambda net, batch, _: net(batch)),
     "squashed_actor": (
         "actor",
         lambda module, spaces, _: module.Actor(spaces),
-        lambda net, batch, deterministic: net.get_action(batch)[2 if deterministic else 0],
+        lambda net, batch, ask: net.get_action(batch)[2 if ask.deterministic else 0],
     ),
 }

@@ -17,7 +17,7 @@ class AlgorithmEntry:
     title: str
     family: str
     action_space: ActionSpace
-    policy: PolicyKind | None  # None: it can be trained and resumed, but not yet evaluated
+    policy: PolicyKind
     observation: Observation = "vector"
     env_families: tuple[str, ...] = CLASSIC
     extras: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ def _jax(module: str, title: str, family: str, action_space: ActionSpace, env: s
     return AlgorithmEntry(f"cleanrl.{module}", title, family, action_space, policy, extras=("jax",), default_env=env)
 
 
-def _atari(module: str, title: str, family: str, policy: PolicyKind | None, *extras: str) -> AlgorithmEntry:
+def _atari(module: str, title: str, family: str, policy: PolicyKind, *extras: str) -> AlgorithmEntry:
     return AlgorithmEntry(
         f"cleanrl.{module}",
         title,
@@ -56,6 +56,23 @@ def _atari(module: str, title: str, family: str, policy: PolicyKind | None, *ext
         env_families=("atari",),
         extras=("atari", *extras),
         default_env="BreakoutNoFrameskip-v4",
+    )
+
+
+def _whole(
+    module: str, title: str, family: str, environments: str, env: str, *extras: str, policy: PolicyKind = "actor_critic"
+) -> AlgorithmEntry:
+    """Scripts whose environments come as whole vectors. `environments`: their family, and the extra that brings it."""
+    return AlgorithmEntry(
+        f"cleanrl.{module}",
+        title,
+        family,
+        "discrete",
+        policy,
+        observation="image",
+        env_families=(environments,),
+        extras=(environments, *extras),
+        default_env=env,
     )
 
 
@@ -97,8 +114,35 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
         "td3_continuous_action_jax", "TD3 in JAX", "Continuous control", "continuous", "Pendulum-v1"
     ),
     "ppo_atari": _atari("ppo_atari", "PPO on Atari", "PPO", "actor_critic"),
-    "ppo_atari_lstm": _atari("ppo_atari_lstm", "PPO with LSTM on Atari", "PPO", None),
+    "ppo_atari_lstm": _atari("ppo_atari_lstm", "PPO with LSTM on Atari", "PPO", "recurrent_actor_critic"),
     "ppo_atari_multigpu": _atari("ppo_atari_multigpu", "PPO on Atari, several GPUs", "PPO", "actor_critic"),
+    "ppo_atari_envpool": _whole("ppo_atari_envpool", "PPO on Atari by envpool", "PPO", "envpool", "Pong-v5"),
+    "ppo_atari_envpool_xla_jax": _whole(
+        "ppo_atari_envpool_xla_jax",
+        "PPO on Atari by envpool, jitted (JAX)",
+        "PPO",
+        "envpool",
+        "Pong-v5",
+        "jax",
+        policy="flax_actor_critic",
+    ),
+    "ppo_atari_envpool_xla_jax_scan": _whole(
+        "ppo_atari_envpool_xla_jax_scan",
+        "PPO on Atari by envpool, jitted as one scan (JAX)",
+        "PPO",
+        "envpool",
+        "Pong-v5",
+        "jax",
+        policy="flax_actor_critic",
+    ),
+    "ppo_rnd_envpool": _whole(
+        "ppo_rnd_envpool", "PPO with random network distillation", "PPO", "envpool", "MontezumaRevenge-v5"
+    ),
+    "ppo_procgen": _whole("ppo_procgen", "PPO on Procgen", "PPO", "procgen", "starpilot"),
+    "ppg_procgen": _whole("ppg_procgen", "Phasic Policy Gradient on Procgen", "PPO variants", "procgen", "starpilot"),
+    "ppo_pettingzoo_ma_atari": _whole(
+        "ppo_pettingzoo_ma_atari", "PPO by self-play on two-player Atari", "PPO", "maatari", "pong_v3"
+    ),
     "dqn_atari": _atari("dqn_atari", "DQN on Atari", "Q-learning", "values"),
     "dqn_atari_jax": _atari("dqn_atari_jax", "DQN on Atari in JAX", "Q-learning", "flax_values", "jax"),
     "c51_atari_jax": _atari("c51_atari_jax", "C51 on Atari in JAX", "Distributional", "flax_values", "jax"),

@@ -117,8 +117,6 @@ def check_offered(config: CleanRLWorkerConfig, entry: AlgorithmEntry) -> None:
         how = f"./mosaic worker install cleanrl[{','.join(missing)}]"
         which = " and ".join(repr(extra) for extra in missing)
         raise ConfigError(refuse("algo", config.algo, f"an installed algorithm: it needs extra {which} ({how})"))
-    if config.extras.mode == "policy_eval" and entry.policy is None:
-        raise ConfigError(refuse("extras.mode", "policy_eval", f"train or resume_training for {config.algo}, so far"))
 
 
 def check_schedule(config: CleanRLWorkerConfig, entry: AlgorithmEntry) -> None:

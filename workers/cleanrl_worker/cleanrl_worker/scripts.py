@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from mosaic.worker.schema import DIALECT
@@ -56,6 +56,7 @@ class Script:
     path: Path
     parser: argparse.ArgumentParser
     main_loop: MainLoop
+    environments: CodeType  # the statements that make `envs`, out of the script's own names and `args`
 
     @property
     def flags(self) -> Mapping[str, argparse.Action]:
@@ -86,7 +87,9 @@ def read_script(module: str) -> Script:
     """Read the script behind a module name. Only its `parse_args` is executed, with a parser that stops there."""
     path = script_path(module)
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    return Script(module, path, _parser(tree, path), _main_loop(tree, path))
+    before, loop = _main_loop(tree, path)
+    made = ast.Module([node for node in before if isinstance(node, ast.Assign) and _makes_environments(node)], [])
+    return Script(module, path, _parser(tree, path), _describe_loop(before, loop), compile(made, str(path), "exec"))
 
 
 def script_path(module: str) -> Path:
@@ -137,15 +140,26 @@ def _parser(tree: ast.Module, path: Path) -> argparse.ArgumentParser:
     raise NotAScript(f"{path}: parse_args asks no argument parser")
 
 
-def _main_loop(tree: ast.Module, path: Path) -> MainLoop:
+def _main_loop(tree: ast.Module, path: Path) -> tuple[list[ast.stmt], ast.For]:
+    """What the main block does before its main loop, and that loop."""
     main = next((node for node in tree.body if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)), None)
     loops = [node for node in (main.body if main else []) if isinstance(node, ast.For) and _is_range(node.iter)]
     if not loops:
         raise NotAScript(f"{path} has no main loop over a range")
     loop = loops[-1]
     assert main is not None
-    before = set(_rebound(main.body[: main.body.index(loop)]))
-    return MainLoop(loop.lineno, ast.unparse(loop.target), frozenset(before & set(_rebound(loop.body))))
+    return main.body[: main.body.index(loop)], loop
+
+
+def _describe_loop(before: list[ast.stmt], loop: ast.For) -> MainLoop:
+    carried = frozenset(set(_rebound(before)) & set(_rebound(loop.body)))
+    return MainLoop(loop.lineno, ast.unparse(loop.target), carried)
+
+
+def _makes_environments(statement: ast.Assign) -> bool:
+    """Whether this sets `env`, `envs` or an attribute of theirs."""
+    targets = [target.value if isinstance(target, ast.Attribute) else target for target in statement.targets]
+    return all(isinstance(target, ast.Name) and target.id in ("env", "envs") for target in targets)
 
 
 def _is_range(node: ast.expr) -> bool:

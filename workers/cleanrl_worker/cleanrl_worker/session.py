@@ -25,6 +25,7 @@ from mosaic.worker import Command, Run
 
 if TYPE_CHECKING:
     from cleanrl_worker.snapshot import Snapshot
+    from cleanrl_worker.watching import VectorWatch
     from cleanrl_worker.wrappers.curriculum import Curriculum
 
 # How long a stop waits for the end of a round before it interrupts one (the platform's grace is 30 s).
@@ -97,6 +98,12 @@ class Session:
         env = EpisodeWatch(watched(env, self._fastlane, slot), self, slot)
         return environments.prepare(env, self.job.observation)
 
+    def watch_vector(self, count: int, pictures: Callable[[], Any] | None = None) -> VectorWatch:
+        """What hears of every step of environments that come as a whole vector."""
+        from cleanrl_worker.telemetry import VectorEpisodes
+
+        return VectorEpisodes(self, count, self._fastlane, pictures)
+
     def _curriculum_env(self, make: Callable[[str], Any]) -> Any:
         from cleanrl_worker.wrappers.curriculum import Curriculum, CurriculumEnvironment
 
@@ -113,20 +120,27 @@ class Session:
         self.run.telemetry.stage(stage.env_id, index=index + 1, total=len(self.job.curriculum), step=self.step)
 
     @property
+    def seed(self) -> int:
+        return self.job.seed
+
+    @property
     def step(self) -> int:
         return int(self.script.get("global_step", 0))
 
-    def episode_ended(self, env: int, episode_return: float, length: int) -> None:
-        self.telemetry.episode(self.step, env, episode_return, length)
+    def episode_ended(self, env: int, episode_return: float, length: int, step: int | None = None) -> None:
+        self.telemetry.episode(self.step if step is None else step, env, episode_return, length)
 
     def attend_in_step(self) -> None:
         """Something was asked: pause here and now, leave the rest to the end of the round if that is near."""
         self._take_commands()
-        if self._stop_asked is not None and time.monotonic() - self._stop_asked > STOP_PATIENCE_S and self.script:
+        if self._stop_asked is None or time.monotonic() - self._stop_asked <= STOP_PATIENCE_S:
+            return
+        if self.script:
             # The networks are as they were when this round began: only its steps are lost.
             self.script["global_step"] = self._round_step
             self._save(with_environments=False)
-            raise StopScript
+        # Before the main loop (RND plays at random there) nothing has been learned that could be lost.
+        raise StopScript
 
     # The script's main loop.
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 
+from cleanrl_worker.watching import Array, VectorWatch
+from mosaic.fastlane import Settings
 from mosaic.worker.telemetry import TelemetryEmitter
 
 
@@ -66,3 +70,42 @@ class EpisodeWatch(gymnasium.Wrapper):  # type: ignore[type-arg]
             self._session.episode_ended(self._index, self.episode_return, self.episode_length)
             self.episode_return, self.episode_length = 0.0, 0
         return result
+
+
+class VectorEpisodes(VectorWatch):
+    """The same for environments that come as a whole vector."""
+
+    def __init__(self, session: Any, count: int, fastlane: Settings, pictures: Callable[[], Any] | None) -> None:
+        super().__init__(count, fastlane, pictures)
+        self._session = session
+        self._returns = np.zeros(count)
+        self._lengths = np.zeros(count, dtype=np.int64)
+        self._told_step: Any = None
+        self._steps_since = 0
+
+    def attend(self) -> None:
+        if self._session.control.pending:
+            self._session.attend_in_step()
+
+    def began(self) -> None:
+        super().began()
+        self._returns[:], self._lengths[:] = 0.0, 0
+
+    def tally(self, rewards: Array, over: Array, lengths: Array | None) -> None:
+        self._returns += rewards
+        self._lengths += 1
+        step = self._session.script.get("global_step")
+        # A jitted loop tells its step only at the end of a round: what it has done since is counted here.
+        if step is self._told_step:
+            self._steps_since += self.count
+        else:
+            self._told_step, self._steps_since = step, 0
+        if not over.any():
+            return
+        lengths = self._lengths if lengths is None else lengths
+        for index in np.flatnonzero(over):
+            # Without a step, training has not begun: RND plays at random first.
+            if step is not None:
+                where = int(step) + self._steps_since
+                self._session.episode_ended(int(index), float(self._returns[index]), int(lengths[index]), where)
+            self._returns[index], self._lengths[index] = 0.0, 0
