@@ -151,7 +151,7 @@ def test_attempts_states_counters_and_progress(tmp_path: Path) -> None:
     writer = RunWriter(path)
     writer.begin_attempt(1, started=100.0)
     writer.set_state("RUNNING", 101.0)
-    writer.append([messages.RunStarted(run_id="r", worker="w", config={"total_timesteps": 500})], 101.0)
+    writer.append([messages.RunStarted(run_id="r", worker="w", total_steps=500)], 101.0)
     for second in range(60):
         writer.append([messages.Step(step=second * 10)], 102.0 + second)
     writer.append([messages.Heartbeat(step=590)], 161.0)

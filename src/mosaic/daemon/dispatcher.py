@@ -282,7 +282,7 @@ class Dispatcher:
     async def _conclude(self, row: Row, record: ExitRecord) -> None:
         """Write down how an attempt ended, and let the next one wait if there is to be one: in one transaction."""
         folder = self.home.run(row.run_id)
-        total = await asyncio.to_thread(ends.total_steps, folder, row)
+        total = await asyncio.to_thread(ends.total_steps, folder)
         log.info("run %s (%s): attempt %d %s: %s", row.run_id, row.name, row.attempt, record.outcome, record.message)
         retry = row.job.retry
         point = None
@@ -319,7 +319,7 @@ class Dispatcher:
         except ends.AlreadyStarted:
             self.in_background(self.settle(row.run_id))
             return
-        self.registry.finish(record, total_steps=ends.configured_steps(row))
+        self.registry.finish(record, total_steps=await asyncio.to_thread(ends.total_steps, folder))
         self.reasons.pop(row.run_id, None)
         self.hub.changed(row.run_id)
         self.wake()
@@ -337,7 +337,7 @@ class Dispatcher:
             ended=now,
             last_seq=0,
         )
-        self.registry.finish(record, total_steps=ends.configured_steps(row))
+        self.registry.finish(record, total_steps=None)
         self.hub.changed(row.run_id)
         self.wake()
 

@@ -14,7 +14,6 @@ from mosaic.shepherd.launch import LaunchError, read_launch
 from mosaic.shepherd.lock import take_lock
 from mosaic.shepherd.status import RunStatus, read_status
 from mosaic.store import RunReader, StoreError
-from mosaic.store.schema import INTEGER_MAX
 from mosaic.worker import CheckpointError
 from mosaic.worker.checkpoints import latest, read_card
 
@@ -73,19 +72,13 @@ def last_seq(folder: RunFolder) -> int:
         return 0
 
 
-def total_steps(folder: RunFolder, row: Row) -> int | None:
-    """How far the run meant to go: as the worker said, or else as the config says."""
+def total_steps(folder: RunFolder) -> int | None:
+    """How far the run meant to go, as its worker said."""
     try:
         with RunReader(folder.store) as reader:
-            total = reader.progress().total
+            return reader.progress().total
     except (StoreError, sqlite3.DatabaseError):
-        total = None
-    return total if total is not None else configured_steps(row)
-
-
-def configured_steps(row: Row) -> int | None:
-    total = row.job.config.get("total_timesteps")
-    return int(total) if isinstance(total, (int, float)) and 0 < total <= INTEGER_MAX else None
+        return None
 
 
 def resume_point(folder: RunFolder) -> ResumePoint | None:

@@ -74,7 +74,7 @@ def enter(registry: Registry, folder: RunFolder, job: Job) -> None:
     status = ends.read_state(folder, attempt)
     queued = status.state == "QUEUED"
     gpus = launch.env.get("CUDA_VISIBLE_DEVICES", "").split(",") if launch and job.resources.gpus else []
-    row = registry.add(
+    registry.add(
         job,
         attempt=attempt,
         state="QUEUED" if queued else "ACTIVE",
@@ -84,5 +84,5 @@ def enter(registry: Registry, folder: RunFolder, job: Job) -> None:
         gpus=[] if queued else [gpu for gpu in gpus if gpu],
     )
     if status.exit is not None:
-        registry.finish(status.exit, total_steps=ends.total_steps(folder, row))
+        registry.finish(status.exit, total_steps=ends.total_steps(folder))
     log.info("run %s (%s): found its folder, %s", job.run_id, job.name, status.state)

@@ -150,7 +150,9 @@ def main() -> int:
     config = msgspec.convert(read_config_file(options.config), ScriptConfig)
     place = RunPlace.from_environment(config.run_id or "script")
     telemetry = TelemetryEmitter(stdout)
-    telemetry.run_started(place.run_id, SCRIPT_WORKER, config=msgspec.to_builtins(config))
+    telemetry.run_started(
+        place.run_id, SCRIPT_WORKER, config=msgspec.to_builtins(config), total_steps=config.total_timesteps
+    )
     try:
         script = ScriptProcess(config, place.folder)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mosaic.daemon.ends import configured_steps, read_state
+from mosaic.daemon.ends import read_state
 from mosaic.daemon.job import Resources, Retry
 from mosaic.daemon.registry import Row
 from mosaic.paths import RunFolder
@@ -54,7 +54,6 @@ class RunView(msgspec.Struct, kw_only=True):
 
 def view_row(row: Row, folder: RunFolder, reason: str = "") -> RunView:
     """A run that waits or has ended: all of it is in the registry."""
-    total = row.total_steps if row.total_steps is not None else configured_steps(row)
     return RunView(
         run_id=row.run_id,
         name=row.name,
@@ -69,8 +68,8 @@ def view_row(row: Row, folder: RunFolder, reason: str = "") -> RunView:
         ended=row.ended,
         attempt=row.attempt,
         step=row.step,
-        total_steps=total,
-        progress=share_of(row.step, total),
+        total_steps=row.total_steps,
+        progress=share_of(row.step, row.total_steps),
         exit=row.exit,
         resources=row.job.resources,
         gpus=row.gpus,

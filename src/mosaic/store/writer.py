@@ -315,11 +315,7 @@ class RunWriter:
                 if isinstance(message, Heartbeat):
                     self._current().last_heartbeat = received
                 elif isinstance(message, RunStarted):
-                    total = message.total_steps
-                    if total is None:
-                        total = message.config.get("total_timesteps")
-                    if isinstance(total, int) and 0 < total <= schema.INTEGER_MAX:
-                        self._current().total_steps = total
+                    self._current().total_steps = message.total_steps
 
     def _keep_metric(self, seq: int, message: Metric, received: float) -> None:
         names = tuple(message.values)

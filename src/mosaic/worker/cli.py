@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import sys
 import traceback
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mosaic.worker.checkpoints import CheckpointError, verify
-from mosaic.worker.config import build_config, read_config_file
+from mosaic.worker.config import as_dict, build_config, read_config_file
 from mosaic.worker.control import Control
 from mosaic.worker.run import Run, RunPlace
 from mosaic.worker.session import run_interactive, run_policy_server
@@ -88,13 +87,6 @@ def _print(descriptor: int, document: dict[str, Any]) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _as_dict(config: Any) -> dict[str, Any]:
-    """The whole config, defaults included: msgspec leaves those of a dataclass out."""
-    whole = dataclasses.asdict(config) if dataclasses.is_dataclass(config) and not isinstance(config, type) else config
-    result: dict[str, Any] = msgspec.to_builtins(whole)
-    return result
-
-
 def _run(worker: Worker[C], config: C, stream: Stream) -> int:
     place = RunPlace.from_environment(str(getattr(config, "run_id", "") or "run"))
     place.folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +98,7 @@ def _run(worker: Worker[C], config: C, stream: Stream) -> int:
         place.run_id,
         name,
         worker_version=worker.version,
-        config=_as_dict(config),
+        config=as_dict(config),
         total_steps=worker.total_steps(config),
     )
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,3 +57,10 @@ def build_config(kind: type[C], description: Mapping[str, Any], config: Mapping[
     except msgspec.ValidationError as error:
         # What only the dataclass itself knows (a check in its __post_init__).
         raise ConfigError(FieldError("", f"config: {error}")) from None
+
+
+def as_dict(config: Any) -> dict[str, Any]:
+    """The whole config, defaults included: msgspec leaves those of a dataclass out."""
+    whole = dataclasses.asdict(config) if dataclasses.is_dataclass(config) and not isinstance(config, type) else config
+    result: dict[str, Any] = msgspec.to_builtins(whole)
+    return result

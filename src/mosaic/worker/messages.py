@@ -42,7 +42,7 @@ class RunStarted(Message, tag="run_started"):
     worker_version: str = ""
     pid: Whole = 0
     config: dict[str, Any] = {}
-    total_steps: Whole | None = None  # how far it means to go; 0: it cannot say; without it: config's total_timesteps
+    total_steps: Whole | None = None  # how far it means to go, in the steps that it tells
 
 
 class RunCompleted(Message, tag="run_completed"):

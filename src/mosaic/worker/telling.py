@@ -52,7 +52,8 @@ class Teller(ABC):
                 worker_version=worker_version,
                 pid=os.getpid(),
                 config=config,
-                total_steps=total_steps,
+                # What no store can hold is as good as unknown.
+                total_steps=total_steps if total_steps is not None and total_steps < 2**63 else None,
             )
         )
         self.flush()

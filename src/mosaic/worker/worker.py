@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from mosaic.worker.capabilities import WorkerCapabilities
-from mosaic.worker.description import Algorithm, ConfigFields, describe
+from mosaic.worker.config import as_dict
+from mosaic.worker.description import Algorithm, ConfigFields, describe, value_at
 from mosaic.worker.run import Run
 from mosaic.worker.schema import schema_of
 
@@ -63,12 +64,10 @@ class Worker(ABC, Generic[C]):
         """Check what a schema cannot say (the environment exists, its spaces fit): raise ConfigError."""
         return
 
-    def total_steps(self, config: C) -> int:
-        """How many steps the run means to go, for its progress; 0 if it cannot say."""
-        found: Any = config
-        for part in (self.fields.total_steps or "").split("."):
-            found = getattr(found, part, 0)
-        return int(found)
+    def total_steps(self, config: C) -> int | None:
+        """How far a run with this config goes, for its progress; None where that is not known beforehand."""
+        total: int | None = value_at(as_dict(config), self.fields.total_steps)
+        return total
 
     def open_session(self, config: C) -> Session:
         raise NotOffered(f"worker {self.capabilities.worker_type} has no interactive mode")

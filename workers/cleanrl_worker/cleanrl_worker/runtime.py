@@ -56,9 +56,8 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
         if "teacher" in entry.script.flags and config.extras.mode in ("train", "resume_training"):
             check_teacher(config.extras.algo_params.get("teacher"), config.env_id, entry)
 
-    def total_steps(self, config: CleanRLWorkerConfig) -> int:
-        # How many steps its episodes will take, nobody knows.
-        return 0 if config.extras.mode == "policy_eval" else config.total_timesteps
+    def total_steps(self, config: CleanRLWorkerConfig) -> int | None:
+        return None if config.extras.mode == "policy_eval" else config.total_timesteps  # those count episodes
 
     def run(self, config: CleanRLWorkerConfig, run: Run) -> Mapping[str, Any]:
         mode, checkpoint = config.extras.mode, needed_checkpoint(config)

@@ -42,6 +42,9 @@ class XuanCeWorker(Worker[XuanCeWorkerConfig]):
         if config.checkpoint:
             check_card(Path(config.checkpoint).expanduser(), config, plan)
 
+    def total_steps(self, config: XuanCeWorkerConfig) -> int | None:
+        return config.total_timesteps if config.mode == "train" else None  # an evaluation counts episodes
+
     def run(self, config: XuanCeWorkerConfig, run: Run) -> Mapping[str, Any]:
         from xuance_worker.runtime import XuanCeWorkerRuntime
 
