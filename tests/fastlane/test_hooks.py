@@ -190,6 +190,19 @@ def test_another_patch_on_top_is_left_in_place(lane_dir: Path) -> None:
     assert patch.calls == 4001
 
 
+def test_a_step_that_somebody_held_on_to_still_counts_once(lane_dir: Path) -> None:
+    env: Any = wrap_env(TimeLimit(Walk(), 100), Settings(lane_dir))
+    hook, step = env.step.__self__, env.step
+    env.reset(seed=0)
+    was_aside = False
+    for _ in range(3000):
+        _, _, terminated, truncated, _ = step(0)
+        if terminated or truncated:
+            env.reset()
+            was_aside |= hook._bare
+    assert was_aside and hook._steps == 3000
+
+
 def test_copies_and_pickles_work_and_are_not_watched(lane_dir: Path) -> None:
     env: Any = wrap_env(TimeLimit(Walk(), 50), eager(lane_dir))
     play(env, 100)
@@ -217,6 +230,47 @@ def test_the_render_mode_is_chosen_only_where_none_was_asked_for() -> None:
     assert frames_mode({"render_modes": ["human"]}, None) is None
     assert frames_mode({"render.modes": ["human", "rgb_array"]}, None) == "rgb_array"
     assert frames_mode(None, None) is None
+
+
+class Tensors(Walk):
+    """What is no truth value on its own, as torch tensors of a batch are not."""
+
+    class Many:
+        def __bool__(self) -> bool:
+            raise RuntimeError("more than one\nvalue is ambiguous")
+
+    def step(self, action: int) -> Any:
+        return super().step(action)[0], 1.0, self.Many(), self.Many(), {}
+
+
+def test_a_step_that_gives_the_unheard_of_ends_the_lane_and_not_the_training(lane_dir: Path, caplog: Any) -> None:
+    env: Any = wrap_env(Tensors(), eager(lane_dir))
+    env.reset()
+    for _ in range(3):
+        assert isinstance(env.step(0)[2], Tensors.Many)
+    assert [record.getMessage() for record in caplog.records] == [
+        "fastlane env-0 off: step() gives what no gym does (more than one value is ambiguous)"
+    ]
+
+
+class Nobody(Walk):
+    possible_agents: tuple[str, ...] = ()
+
+
+class Hostile(Walk):
+    @property
+    def possible_agents(self) -> Any:
+        raise RuntimeError("not before reset")
+
+
+@pytest.mark.parametrize("kind", [Nobody, Hostile])
+def test_an_environment_that_cannot_be_hooked_stays_as_it_was_and_takes_no_number(
+    lane_dir: Path, kind: type[Walk], caplog: Any
+) -> None:
+    unfit: Any = wrap_env(kind(), eager(lane_dir))
+    assert {"step", "reset", "close"}.isdisjoint(vars(unfit)) and len(caplog.records) == 1
+    play(wrap_env(Walk(), eager(lane_dir)), 5)
+    assert [stream.name for stream in discover(lane_dir)] == ["env-0"]
 
 
 class Breaks(Walk):
@@ -416,9 +470,18 @@ class Aec:
     def close(self) -> None: ...
 
 
-@pytest.mark.parametrize(("make", "expected"), [(Parallel, 15.0), (Aec, 6.0)])
+class FirstDies(Parallel):
+    """Its first agent is over after two steps, and told to be so until the end."""
+
+    def step(self, actions: dict[str, int]) -> Any:
+        observations, rewards, terminations, truncations, infos = super().step(actions)
+        return observations, rewards, terminations | {"ann": self.steps >= 2}, truncations, infos
+
+
+@pytest.mark.parametrize(("make", "expected"), [(Parallel, 15.0), (FirstDies, 6.0), (Aec, 6.0)])
 def test_pettingzoo_environments_report_their_first_agent(lane_dir: Path, make: Any, expected: float) -> None:
     env, bare = wrap_env(make(), eager(lane_dir)), make()
+    episodes = 1
     reader = FastLaneReader(stream_path(lane_dir, "env-0"))
     env.reset(seed=1)
     bare.reset(seed=1)
@@ -430,8 +493,10 @@ def test_pettingzoo_environments_report_their_first_agent(lane_dir: Path, make: 
         if not env.agents:
             env.reset()
             bare.reset()
+            episodes += 1
         frame = reader.latest() or frame
     assert frame.info.agent == "ann" and frame.info.rolling_return == expected
+    assert frame.info.episode in (episodes - 1, episodes)
 
 
 class Pool:
@@ -476,10 +541,11 @@ def test_vector_environments_seen_by_their_observations(
     assert frame.pixels[0, 0, 0] // 100 == slot
 
 
+@pytest.mark.parametrize("kind", [gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv])
 @pytest.mark.parametrize("mode", ["single", "grid"])
-def test_gymnasiums_own_vector_environments(lane_dir: Path, mode: Any) -> None:
+def test_gymnasiums_own_vector_environments(lane_dir: Path, mode: Any, kind: Any) -> None:
     def make() -> Any:
-        return gymnasium.vector.SyncVectorEnv([lambda: TimeLimit(Walk(), 20) for _ in range(4)])
+        return kind([lambda: TimeLimit(Walk(), 20) for _ in range(4)])
 
     env, bare = wrap_vector(make(), eager(lane_dir, mode=mode)), make()
     assert same([env.reset(seed=3)], [bare.reset(seed=3)])
@@ -491,6 +557,8 @@ def test_gymnasiums_own_vector_environments(lane_dir: Path, mode: Any) -> None:
         assert same([env.step(np.ones(4, int))], [bare.step(np.ones(4, int))])
         frame = reader.latest() or frame
     assert frame.pixels.shape == ((42, 62, 3) if mode == "grid" else (20, 30, 3))
+    env.close()
+    bare.close()
 
 
 def test_large_frames_are_shrunk_and_a_new_size_is_followed(lane_dir: Path) -> None:

@@ -6,19 +6,22 @@ The ring is a seqlock, so two orders must hold on the machine, not only in the p
     reader:  sequence          |  pixels, metadata   |  sequence again
 
 (The bar is where nothing may pass.) The GIL orders nothing between two processes, and a free-threaded build has none.
+The compiler cannot pass either: each step is a call into the interpreter's or NumPy's object code.
 
 *x86-64.* Ordinary stores become visible in program order and ordinary loads are done in program order (TSO), so
 nothing is needed, with one exception: libc's memcpy writes large blocks by non-temporal stores, which are weakly
-ordered. It ends them with an sfence, but nothing in front keeps them behind the odd sequence number. So copies from
-LARGE bytes up are fenced in front too, where a fence is lost in the noise of the copy.
+ordered. It ends them with an sfence, but nothing in front keeps them behind the odd sequence number. From what size on
+depends on the caches that libc believes the machine has (16 KiB at the least), and a renderer that draws into the slot
+may use them as it likes. So every copy is fenced in front.
 
 *Everything else* (arm64 above all) needs a fence in each of the four places.
 
 The fence is a lock released and then taken again, a lock that nobody else ever touches. CPython's lock is a POSIX
-semaphore (sem_post, sem_trywait) or, from 3.13 on, an atomic compare-and-exchange that is sequentially consistent;
+semaphore (sem_post, sem_trywait) or, in newer versions, a byte changed by sequentially consistent compare-and-exchange;
 POSIX lists sem_post and sem_trywait among the functions that synchronise memory. In terms of the arm64 memory model:
 everything before a store-release is ordered before it, a load-acquire that follows a store-release is ordered after
-it (RCsc), and everything after a load-acquire is ordered after that. So release-then-acquire is a full fence;
+it (RCsc), and everything after a load-acquire is ordered after that. glibc's sem_post is a store-release there (LDADDL,
+or STLXR before ARMv8.1), its sem_trywait a load-acquire (CASA, LDAXR). So release-then-acquire is a full fence;
 acquire-then-release, the usual way round, would not be one. On x86 both halves are locked instructions, which also
 wait for non-temporal stores. libatomic's atomic_thread_fence would say the same more plainly, but is not installed
 everywhere and costs more through ctypes (230 ns against 100); membarrier(2) costs microseconds.
@@ -30,8 +33,7 @@ import platform
 import threading
 from collections.abc import Callable
 
-LARGE = 256 * 1024
-STRONGLY_ORDERED = frozenset({"x86_64", "amd64", "i686", "i386"})
+STRONGLY_ORDERED = frozenset({"x86_64", "amd64"})
 Fence = Callable[[], None]
 
 
@@ -51,16 +53,16 @@ def make_fence() -> Fence:
     return fence
 
 
-def writer_fences(frame_bytes: int, machine: str | None = None) -> tuple[Fence | None, Fence | None]:
-    """The fences a writer of such frames needs before and after its copy on this machine, if any."""
-    if (machine or platform.machine()).lower() not in STRONGLY_ORDERED:
-        fence = make_fence()
-        return fence, fence
-    return (make_fence(), None) if frame_bytes >= LARGE else (None, None)
+def writer_fences(machine: str | None = None) -> tuple[Fence, Fence | None]:
+    """The fences a writer needs before and after its copy on this machine."""
+    fence = make_fence()
+    return fence, None if _is_strongly_ordered(machine) else fence
 
 
 def reader_fence(machine: str | None = None) -> Fence | None:
     """The fence a reader needs around its copy on this machine, if any: loads are never weak on x86."""
-    if (machine or platform.machine()).lower() in STRONGLY_ORDERED:
-        return None
-    return make_fence()
+    return None if _is_strongly_ordered(machine) else make_fence()
+
+
+def _is_strongly_ordered(machine: str | None) -> bool:
+    return (machine or platform.machine()).lower() in STRONGLY_ORDERED

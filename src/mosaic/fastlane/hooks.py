@@ -110,6 +110,10 @@ class Hook:
             self._grid.leave(self)
         self.on_detach()
 
+    def _give_up(self, what: str, error: Exception) -> None:
+        self._lane.turn_off(f"step() {what} ({error})")
+        self.detach()
+
     # Bookkeeping
 
     @property

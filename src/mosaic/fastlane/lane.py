@@ -102,7 +102,7 @@ class Lane:
             _log.debug("fastlane: %s", error)
             self.close()
         except Exception as error:  # a renderer is other people's code: whatever it raises, the training goes on
-            self.turn_off(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            self.turn_off(f"{type(error).__name__}: {error}")
         self._last_ns = time.monotonic_ns()
         if self._warm:
             self._costs.append(self._last_ns - start)
@@ -129,7 +129,7 @@ class Lane:
     def turn_off(self, reason: str) -> None:
         """End the stream for good and say why, once."""
         if not self.off:
-            _log.warning("fastlane %s off: %s", self.names[0] if self.names else "", reason)
+            _log.warning("fastlane %s off: %s", self.names[0] if self.names else "", " ".join(reason.split()))
         self.close()
 
     def close(self) -> None:

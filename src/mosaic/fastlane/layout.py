@@ -19,7 +19,7 @@ import struct
 from dataclasses import dataclass
 
 MAGIC = b"MOSAICFL"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 4096
 PAGE = 4096
 CACHE_LINE = 64
@@ -41,9 +41,8 @@ WATCHED_NS = 2_000_000_000
 """A reader whose heartbeat is older than this is gone."""
 
 _HEADER = struct.Struct("=8sIIQIIIIQQQ")
-# frame, monotonic ns, episode, step, last reward, rolling return, step rate, length of extra, agent.
-# All processes of a machine share the monotonic clock, so the wall time follows from it and need not be asked twice.
-METADATA = struct.Struct("=QQqqdddI44s")
+# frame, wall ns, monotonic ns, episode, step, last reward, rolling return, step rate, length of extra, agent
+METADATA = struct.Struct("=QQQqqdddI44s")
 METADATA_BYTES = 1024
 EXTRA_OFFSET = 128
 MAX_EXTRA_BYTES = METADATA_BYTES - EXTRA_OFFSET

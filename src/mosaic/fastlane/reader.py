@@ -119,18 +119,17 @@ class _Ring:
     def metadata(self, slot: int) -> tuple[tuple[Any, ...], bytes]:
         offset = self.header.slot_offset(slot)
         fields = layout.METADATA.unpack_from(self.memory, offset)
-        length = min(fields[7], layout.MAX_EXTRA_BYTES)
+        length = min(fields[8], layout.MAX_EXTRA_BYTES)
         start = offset + layout.EXTRA_OFFSET
         return fields, self.memory[start : start + length] if length else b""
 
     def info(self, fields: tuple[Any, ...], extra: bytes) -> FrameInfo:
-        agent = fields[8].rstrip(b"\0").decode("utf-8", "ignore")
+        agent = fields[9].rstrip(b"\0").decode("utf-8", "ignore")
         try:
             parsed = json.loads(extra) if extra else {}
         except ValueError:  # a writer may be anybody's
             parsed = {"unreadable": extra.decode("utf-8", "replace")}
-        number, monotonic, episode, step, reward, rolling, rate = fields[:7]
-        wall = time.time_ns() - (time.monotonic_ns() - monotonic)
+        number, wall, monotonic, episode, step, reward, rolling, rate = fields[:8]
         return FrameInfo(
             self.header.generation, number, wall, monotonic, episode, step, reward, rolling, rate, agent, parsed
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def _read(path: Path) -> Stream | None:
     try:
         data = os.pread(descriptor, layout.HEADER_BYTES, 0)
         header = Header.unpack(data, os.fstat(descriptor).st_size)
-        frames = int.from_bytes(data[layout.PUBLISHED * 8 : layout.PUBLISHED * 8 + 8], "little")
+        frames = int.from_bytes(data[layout.PUBLISHED * 8 : layout.PUBLISHED * 8 + 8], sys.byteorder)
         return Stream(path.stem, path, header.generation, *header.shape, frames, is_written(descriptor))
     except FastLaneError:
         return None

@@ -3,6 +3,9 @@
 None of these libraries is imported: an environment is known by what it offers. `wrap_env` is the way in. It gives back
 the very environment it was given (see `Hook`), so nothing that a script asked for changes. Frames come from the render
 mode that the environment was made with; `frames_mode` says which to make it with where the script asked for none.
+
+What an environment has and gives is other people's: whatever goes wrong with it here (a tensor that is no truth value,
+a property that raises) ends the lane, not the training, so every exception is caught.
 """
 
 from __future__ import annotations
@@ -45,8 +48,9 @@ class FastLaneTelemetryWrapper(Hook):
     def __init__(
         self, env: Any, settings: Settings, slot: int, names: Iterable[str], render: Callable[[], Any]
     ) -> None:
+        limit = _time_limit(env)
         super().__init__(env, settings, slot, names, render)
-        self._limit: Any = _time_limit(env)
+        self._limit: Any = limit
 
     def _blank(self) -> None:
         super()._blank()
@@ -66,9 +70,8 @@ class FastLaneTelemetryWrapper(Hook):
             self._left -= 1
             if self._left <= 0:
                 self._look()
-        except (TypeError, ValueError, LookupError) as error:
-            self._lane.turn_off(f"step() gives what no gym does ({error})")
-            self.detach()
+        except Exception as error:
+            self._give_up("gives what no gym does", error)
         return result
 
     def _reset(self, *args: Any, **kwargs: Any) -> Any:
@@ -110,7 +113,14 @@ class FastLaneTelemetryWrapper(Hook):
         if self._is_needed(now) or env is None or env.step != self._bound_step:
             return
         self._restore("step", self._bound_step)
+        self._set_stride(1)  # should anybody hold on to our `step` from before, the first call of it is looked at
         self._bare = True
+
+    def _look(self) -> None:
+        if self._bare:  # called, though put aside: from now on it stays, and counts every step itself
+            self._bare = self._trusted = False
+            self._limit = None
+        super()._look()
 
     def _come_back(self) -> None:
         env = self._env()
@@ -155,9 +165,8 @@ class VectorHook(Hook):
             self._left -= 1
             if self._left <= 0:
                 self._look()
-        except (TypeError, ValueError, LookupError) as error:
-            self._lane.turn_off(f"step() gives what no vector environment does ({error})")
-            self.detach()
+        except Exception as error:
+            self._give_up("gives what no vector environment does", error)
         return result
 
     def pictures(self) -> list[Any]:
@@ -169,40 +178,48 @@ class VectorHook(Hook):
         return pictures[self.slot] if self.slot < len(pictures) else None
 
 
-class ParallelHook(Hook):
-    """PettingZoo's parallel API. The numbers are those of the first possible agent."""
+class _AgentsHook(Hook):
+    """PettingZoo. The numbers are those of the first possible agent, whose episode may be over before the others'."""
 
     def __init__(
         self, env: Any, settings: Settings, slot: int, names: Iterable[str], render: Callable[[], Any]
     ) -> None:
+        first = env.possible_agents[0]
         super().__init__(env, settings, slot, names, render)
-        self._first, self._agent = _first_agent(env)
+        self._first: Any = first
+        self._agent = str(first).encode()
+
+    def _blank(self) -> None:
+        super()._blank()
+        self._first = None
+        self._over = False
+
+    def _is_over(self, over: bool) -> None:
+        """Whether the agent's episode is over, as told after each step. Some tell it once, some until the reset."""
+        if over and not self._over:
+            self._end_episode()
+        self._over = over
+
+
+class ParallelHook(_AgentsHook):
+    """PettingZoo's parallel API."""
 
     def _step(self, action: Any) -> Any:
         result = self._inner_step(action)
         try:
             self._reward = reward = result[1].get(self._first, 0.0)
             self._return += reward
-            if result[2].get(self._first) or result[3].get(self._first):
-                self._end_episode()
+            self._is_over(bool(result[2].get(self._first) or result[3].get(self._first)))
             self._left -= 1
             if self._left <= 0:
                 self._look()
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            self._lane.turn_off(f"step() gives what no parallel environment does ({error})")
-            self.detach()
+        except Exception as error:
+            self._give_up("gives what no parallel environment does", error)
         return result
 
 
-class AecHook(Hook):
-    """PettingZoo's AEC API: one agent acts at a time. The numbers are those of the first possible agent."""
-
-    def __init__(
-        self, env: Any, settings: Settings, slot: int, names: Iterable[str], render: Callable[[], Any]
-    ) -> None:
-        super().__init__(env, settings, slot, names, render)
-        self._first, self._agent = _first_agent(env)
-        self._over = False
+class AecHook(_AgentsHook):
+    """PettingZoo's AEC API: one agent acts at a time."""
 
     def _step(self, action: Any) -> Any:
         self._inner_step(action)
@@ -210,20 +227,12 @@ class AecHook(Hook):
         try:
             self._reward = reward = env.rewards.get(self._first, 0.0)
             self._return += reward
-            # Agents that are done still take a dead step each, with the last rewards still lying there.
-            if not self._over and (env.terminations.get(self._first) or env.truncations.get(self._first)):
-                self._over = True
-                self._end_episode()
+            self._is_over(bool(env.terminations.get(self._first) or env.truncations.get(self._first)))
             self._left -= 1
             if self._left <= 0:
                 self._look()
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            self._lane.turn_off(f"step() does what no AEC environment does ({error})")
-            self.detach()
-
-    def _begin_episode(self) -> None:
-        super()._begin_episode()
-        self._over = False
+        except Exception as error:
+            self._give_up("does what no AEC environment does", error)
 
 
 def wrap_env(env: _Env, settings: Settings | None = None, *, slot: int | None = None) -> _Env:
@@ -242,15 +251,11 @@ def wrap_env(env: _Env, settings: Settings | None = None, *, slot: int | None = 
     names = _names(settings, slot)
     if not names:
         return env
-    kind: type[FastLaneTelemetryWrapper | ParallelHook | AecHook] = FastLaneTelemetryWrapper
-    if hasattr(env, "agent_iter"):
-        kind = AecHook
-    elif hasattr(env, "possible_agents"):
-        kind = ParallelHook
     try:
-        kind(env, settings, slot, names, _render_of(env)).on_detach = give_back
-    except (AttributeError, TypeError, ValueError) as error:
+        _kind_of(env)(env, settings, slot, names, _render_of(env)).on_detach = give_back
+    except Exception as error:
         _log.warning("fastlane %s off: %s: %s", names[0], type(env).__name__, error)
+        give_back()
     return env
 
 
@@ -274,7 +279,7 @@ def wrap_vector(
     probe = settings.slot if settings.mode == "single" else 0
     try:
         VectorHook(env, settings, probe, (environment_stream(probe),), source)
-    except (AttributeError, TypeError) as error:
+    except Exception as error:
         _log.warning("fastlane %s off: %s: %s", environment_stream(probe), type(env).__name__, error)
     return env
 
@@ -285,6 +290,12 @@ def frames_mode(metadata: Any, asked: str | None) -> str | None:
         return asked
     modes = (metadata or {}).get("render_modes") or (metadata or {}).get("render.modes") or ()
     return "rgb_array" if "rgb_array" in modes else None
+
+
+def _kind_of(env: Any) -> type[FastLaneTelemetryWrapper | ParallelHook | AecHook]:
+    if hasattr(env, "agent_iter"):
+        return AecHook
+    return ParallelHook if hasattr(env, "possible_agents") else FastLaneTelemetryWrapper
 
 
 def _names(settings: Settings, slot: int) -> tuple[str, ...]:
@@ -317,11 +328,6 @@ def _time_limit(env: Any) -> Any:
             return env
         env = getattr(env, "env", None)
     return None
-
-
-def _first_agent(env: Any) -> tuple[Any, bytes]:
-    agent = env.possible_agents[0]
-    return agent, str(agent).encode()
 
 
 class _Slots:

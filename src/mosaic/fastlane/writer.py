@@ -23,7 +23,7 @@ _UINT8 = np.dtype(np.uint8)
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence, start, length, pid
 _Metadata = tuple[int, int, float, float, float, bytes, bytes]
 _pack_metadata = layout.METADATA.pack_into
-_monotonic_ns = time.monotonic_ns
+_wall_ns, _monotonic_ns = time.time_ns, time.monotonic_ns
 
 
 def _lock_request(kind: int) -> bytes:
@@ -101,7 +101,7 @@ class FastLaneWriter:
         self._descriptor = descriptor
         self._words = memoryview(memory)[: layout.HEADER_BYTES].cast("Q")
         self._frame = 0  # number of the newest published frame
-        self._fence_before, self._fence_after = writer_fences(header.frame_bytes)
+        self._fence_before, self._fence_after = writer_fences()
         # All that a publish needs to know of each slot, looked up once: sequence word, pixels, offset of the metadata.
         self._turns: list[tuple[int, Pixels, int]] = []
         for slot in range(header.slots):
@@ -138,20 +138,21 @@ class FastLaneWriter:
         extra: bytes = b"",
     ) -> None:
         """Copy one frame of the ring's shape, of any memory layout, into the next slot, with its metadata."""
-        if pixels.shape != self.shape or pixels.dtype is not _UINT8:
+        # Pictures that came through a pipe have a dtype object of their own, equal to but not the one of all others.
+        if pixels.shape != self.shape or (pixels.dtype is not _UINT8 and pixels.dtype != _UINT8):
             self._refuse(pixels)
         frame = self._frame + 1
         words = self._words
         word, slot, offset = self._turns[self._frame % self.slots]
         words[word] = 2 * frame - 1
-        if self._fence_before is not None:
-            self._fence_before()
+        self._fence_before()
         if pixels is not slot:  # drawn in place
             slot[...] = pixels
         _pack_metadata(
             self._memory,
             offset,
             frame,
+            _wall_ns(),
             _monotonic_ns(),
             episode,
             step,
@@ -249,8 +250,7 @@ class _FrameBuffer:
         writer = self._writer
         word, self._slot, _ = writer._turns[writer._frame % writer.slots]
         writer._words[word] = 2 * writer._frame + 1
-        if writer._fence_before is not None:
-            writer._fence_before()
+        writer._fence_before()
         return self._slot
 
     def __exit__(
