@@ -154,6 +154,26 @@ def test_a_venv_whose_python_is_gone_is_not_taken_for_whole(ready: Path, tmp_pat
         python.symlink_to(target)
 
 
+@pytest.mark.parametrize(
+    "part",
+    ["pyvenv.cfg", "lib/python3*/site-packages", "lib/python3*/site-packages/idna", "lib/python3*/*/*mosaic*.pth"],
+)
+def test_a_venv_that_lacks_a_part_is_not_taken_for_whole(ready: Path, tmp_path: Path, part: str) -> None:
+    (found,) = ready.glob(f".venv/{part}")
+    found.rename(aside := tmp_path / "aside")
+    failed = launch(ready / "mosaic", cwd=tmp_path, MOSAIC_PYTHON="/does/not/exist")
+    aside.rename(found)
+    assert failed.returncode == 1
+    assert "needs Python 3.11, 3.12 or 3.13" in failed.stderr
+
+
+def test_a_venv_that_lacks_a_package_is_remade(ready: Path, tmp_path: Path) -> None:
+    (package,) = ready.glob(".venv/lib/python3*/site-packages/idna")
+    package.rename(tmp_path / "aside")
+    again = launch(ready / "mosaic", cwd=tmp_path)
+    assert (again.returncode, package.is_dir()) == (0, True), again.stderr
+
+
 @pytest.fixture
 def other_machine(tmp_path: Path) -> Path:
     """A folder for PATH that holds what the launcher needs, and no Python yet."""

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 
 from mosaic.envs.errors import EnvsError, InstallFailed
@@ -43,18 +44,15 @@ class CoreEnv:
 
     @property
     def stamp(self) -> Path:
-        """Two lines that the launcher compares: the checkout's path, and the checksum of requirements.lock."""
+        """What the launcher looks at: the checkout's path, the checksum of requirements.lock, what must be there."""
         return self.venv / "mosaic.stamp"
 
     @property
     def test_stamp(self) -> Path:
         return self.venv / "mosaic-test.stamp"
 
-    def stamp_text(self) -> str:
-        return f"{self.checkout}\n{checksum(self.lock_file)}\n"
-
     def ready(self) -> bool:
-        return read(self.stamp) == self.stamp_text() and os.access(self.venv / "bin" / "python", os.X_OK)
+        return self._is_whole() and self._stamped()[1] == checksum(self.lock_file)
 
     def prepare(self, report: Report) -> None:
         """Make `.venv` ready: nothing to do, new pins into the one that is there, or a new one."""
@@ -74,7 +72,8 @@ class CoreEnv:
             install: list[str | Path] = ["pip", "install", "--python", tools.python]
             tools.uv([*install, "-r", self.lock_file], brief(report))
             tools.uv([*install, "--quiet", "--no-deps", "-e", self.checkout], report)
-            write_atomic(self.stamp, self.stamp_text().encode())
+            lines = [str(self.checkout), checksum(self.lock_file), *self._parts()]
+            write_atomic(self.stamp, "".join(f"{line}\n" for line in lines).encode())
 
     def prepare_for_tests(self, report: Report) -> None:
         """Add the test group and the reference worker to a `.venv` that is ready."""
@@ -90,11 +89,30 @@ class CoreEnv:
             write_atomic(self.test_stamp, wanted.encode())
 
     def _belongs_here(self) -> bool:
-        """Was this `.venv` once finished, at this very place, and does its Python still run?"""
-        if read(self.stamp).partition("\n")[0] != str(self.checkout):
-            return False
+        """Was this `.venv` once finished, at this very place, is all of it there, and does its Python still run?"""
         python = self.venv / "bin" / "python"
-        return os.access(python, os.X_OK) and subprocess.run([python, "-m", "pip", "--version"]).returncode == 0
+        return self._is_whole() and subprocess.run([python, "-m", "pip", "--version"]).returncode == 0
+
+    def _stamped(self) -> tuple[str, str, list[str]]:
+        place, lock_sum, *parts = [*read(self.stamp).splitlines(), "", ""]
+        return place, lock_sum, parts
+
+    def _is_whole(self) -> bool:
+        place, _, parts = self._stamped()
+        if place != str(self.checkout) or not os.access(self.venv / "bin" / "python", os.X_OK):
+            return False
+        return all((self.venv / part).exists() for part in parts)
+
+    def _parts(self) -> list[str]:
+        """What the `.venv` is not whole without: each package's modules, the link to our source."""
+        parts = {"pyvenv.cfg"}
+        for site in self.venv.glob("lib/python3.*/site-packages"):
+            for distribution in distributions(path=[str(site)]):
+                first = {file.parts[0] for file in distribution.files or ()}
+                # Not the metadata: its name says the version, which a person may change.
+                modules = {name for name in first if not name.endswith(".dist-info") and (site / name).exists()}
+                parts |= {str((site / name).relative_to(self.venv)) for name in modules - {"..", "__pycache__"}}
+        return sorted(parts)
 
     def _make_anew(self, tools: Tools, report: Report) -> None:
         if os.path.lexists(self.venv):
