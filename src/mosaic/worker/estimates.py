@@ -10,6 +10,7 @@ import numpy as np
 
 CONFIDENCE = 0.95
 RESAMPLES = 5_000
+_DRAWS_AT_ONCE = 100_000
 # The normal distribution's quantile for that confidence, and Student's for 1, 2, 3, ... degrees of freedom.
 _Z = 1.959964
 _T = (
@@ -35,7 +36,11 @@ def mean_of(values: Iterable[float]) -> Estimate:
     if sample.size == 0:
         return Estimate(math.nan, math.nan, math.nan, 0)
     chance = np.random.default_rng(0)
-    means = [sample[chance.integers(sample.size, size=sample.size)].mean() for _ in range(RESAMPLES)]
+    rows = max(1, min(RESAMPLES, _DRAWS_AT_ONCE // sample.size))
+    means = np.empty(RESAMPLES)
+    for first in range(0, RESAMPLES, rows):
+        part = means[first : first + rows]
+        part[:] = sample[chance.integers(sample.size, size=(part.size, sample.size))].mean(axis=1)
     low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Estimate(float(sample.mean()), float(low), float(high), int(sample.size))
 
