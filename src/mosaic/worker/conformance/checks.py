@@ -171,6 +171,7 @@ def saves_on_request(subject: Subject, folder: Path) -> None:
 
 
 def _verify(folder: Path, told: Checkpoint) -> Path:
+    require(not Path(told.path).is_absolute(), f"the checkpoint's path {told.path!r} is not relative to the run folder")
     path = folder / told.path
     require(
         path.resolve().is_relative_to(folder.resolve()), f"the checkpoint {told.path!r} lies outside the run folder"
@@ -240,7 +241,7 @@ def resumes_from_checkpoint(subject: Subject, folder: Path) -> None:
 
 
 def names_its_algorithms(subject: Subject, folder: Path) -> None:
-    """Every algorithm that is described passes a dry run of the example config"""
+    """Every algorithm is described with the schema of its hyperparameters, and the example config chooses one"""
     algorithms, path = subject.description["algorithms"], subject.description["fields"]["algorithm"]
     if not algorithms or not path:
         raise CheckSkipped("the worker describes no algorithms")
