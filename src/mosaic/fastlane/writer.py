@@ -61,7 +61,8 @@ class FastLaneWriter:
             fcntl.flock(folder, fcntl.LOCK_EX)  # two writers may be after the same name; held for microseconds
             generation = self._next_generation()
             header = Header.for_frames(shape, slots=self.slots, generation=generation, pid=os.getpid())
-            temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+            temporary = self.path.with_name(f".{self.path.name}.tmp")
+            temporary.unlink(missing_ok=True)  # of one that was killed just here: nobody else has the folder's lock
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 # A sparse file on a full tmpfs would give SIGBUS in the middle of a copy; this gives ENOSPC now.
