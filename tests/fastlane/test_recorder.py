@@ -71,6 +71,36 @@ def test_a_gif_plays(tmp_path: Path) -> None:
         assert abs(image.convert("RGB").getpixel((5, 5))[0] - 180) < 12  # type: ignore[index]
 
 
+def test_a_gif_has_the_very_colours_of_what_has_few(tmp_path: Path) -> None:
+    take = Take(tmp_path / "movie.gif")
+    art = np.arange(216, dtype=np.uint8).repeat(9).reshape(18, 36, 3)
+    noise = np.random.default_rng(0).integers(0, 256, (18, 36, 3), np.uint8)
+    for index, pixels in enumerate((art, noise)):
+        take.add(Frame(pixels, frame(40 * index).info))
+    take.close()
+    with Image.open(tmp_path / "movie.gif") as image:
+        assert (np.asarray(image.convert("RGB")) == art).all()
+        image.seek(1)
+        assert np.abs(np.asarray(image.convert("RGB")).astype(int) - noise).mean() < 40
+
+
+def test_a_full_gif_ends_the_recording_and_begins_the_next_clip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mosaic.recorder.movie._GIF_MAX_BYTES", 60 * SHAPE[0] * SHAPE[1])
+    take = Take(tmp_path / "movie.gif")
+    while not take.is_full:
+        take.add(frame(40 * take.frames))
+    take.close()
+    assert take.frames == 60
+    clips = Clips(1, tmp_path / "clips", "env-0", ".gif")
+    for tick in range(100):
+        clips.add(frame(40 * tick))
+    clips.close()
+    with Image.open(clips.written[0]) as image:
+        assert image.n_frames <= 60 and len(clips.written) == 1  # type: ignore[attr-defined]
+
+
 def test_another_size_goes_on_in_another_file(tmp_path: Path) -> None:
     take = Take(tmp_path / "movie.mp4")
     for index in range(3):

@@ -83,13 +83,17 @@ def command(
 
 def _record(folder: RunFolder, arguments: list[str]) -> list[str]:
     """Run the recorder, which writes the names of its files. Ctrl-C reaches it as well, and it ends as it should."""
+    from mosaic.cli.output import say
+
     argv = [sys.executable, "-P", "-m", "mosaic.recorder", str(folder.path), *arguments]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             said, errors = process.communicate()
         except KeyboardInterrupt:
             said, errors = process.communicate()
+    lines = errors.strip().splitlines()
     if process.returncode != 0:
-        lines = errors.strip().splitlines()
         raise MosaicError(lines[-1] if lines else f"the recorder ended with exit code {process.returncode}")
+    for line in lines:
+        say(line)
     return said.splitlines()

@@ -59,12 +59,15 @@ def _record_all(
     take = Take(arguments.output or folder.videos / f"{stream}-{stamp}.{arguments.format}", fps=arguments.play_fps)
 
     def done() -> bool:
-        return stopped() or 0 < arguments.frames <= take.frames
+        return stopped() or 0 < arguments.frames <= take.frames or take.is_full
 
     try:
         follow(lane, stream, take.add, done, fps=arguments.fps)
     finally:
+        full = take.is_full
         written = take.close()
+    if full:
+        print(f"ended at {take.frames} frames: a GIF holds no more here, MP4 and WebM any number", file=sys.stderr)
     return written
 
 

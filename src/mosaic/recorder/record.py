@@ -30,6 +30,10 @@ class Take:
         self._start_ns = 0
         path.parent.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def is_full(self) -> bool:
+        return self._movie is not None and self._movie.is_full
+
     def add(self, frame: Frame) -> None:
         pixels = frame.rgb()
         if self._movie is None or pixels.shape != self._shape:
@@ -89,7 +93,8 @@ class Clips:
         episode = frame.info.episode
         if self._take is not None:
             elapsed_ms = (frame.info.monotonic_ns - self._start_ns) / 1e6
-            if (episode != self._episode and elapsed_ms >= CLIP_MIN_MS) or elapsed_ms >= CLIP_MAX_MS:
+            ended = episode != self._episode and elapsed_ms >= CLIP_MIN_MS
+            if ended or elapsed_ms >= CLIP_MAX_MS or self._take.is_full:
                 self.close()
         if episode + self.every < self._next:  # a new attempt counts from the beginning
             self._next = episode
