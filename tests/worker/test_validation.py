@@ -42,6 +42,7 @@ class DqnParams:
 
 
 SCHEMA = schema_of(Config)
+DESCRIBED = {"ppo": Algorithm("PPO", {"type": "object"}), "dqn": Algorithm("DQN", schema_of(DqnParams))}
 DESCRIPTION = describe(
     capabilities=WorkerCapabilities(worker_type="example"),
     version="1",
@@ -49,9 +50,45 @@ DESCRIPTION = describe(
     summary="",
     config_schema=SCHEMA,
     fields=ConfigFields(params="params"),
-    algorithms={"ppo": Algorithm("PPO", {"type": "object"}), "dqn": Algorithm("DQN", schema_of(DqnParams))},
+    algorithms=DESCRIBED,
     example_config={},
 )
+
+
+@dataclass(frozen=True)
+class Open:
+    """Its algorithms are not known to its own schema."""
+
+    algorithm: str = "ppo"
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+OPEN = describe(
+    capabilities=WorkerCapabilities(worker_type="example"),
+    version="1",
+    title="Example",
+    summary="",
+    config_schema=schema_of(Open),
+    fields=ConfigFields(params="params"),
+    algorithms=DESCRIBED,
+    example_config={},
+    not_offered={"dreamer": "it fails at its first update"},
+)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "message"),
+    [
+        ("dqm", "got \"dqm\" (string), allowed: one of ppo, dqn; did you mean 'dqn'?"),
+        (
+            "dreamer",
+            'got "dreamer" (string), allowed: one of ppo, dqn (dreamer is not offered: it fails at its first update)',
+        ),
+    ],
+)
+def test_algorithm_that_is_not_there_is_refused_with_the_reason(algorithm: str, message: str) -> None:
+    _, (error,) = check_config(OPEN, {"algorithm": algorithm})
+    assert error.message == f"field 'algorithm': {message}"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from mosaic.worker.capabilities import WorkerCapabilities
-from mosaic.worker.validation import FieldError, check, refuse
+from mosaic.worker.validation import FieldError, check, closest, refuse
 
 CONTRACT_VERSION = 1
 
@@ -47,6 +48,7 @@ def describe(
     fields: ConfigFields,
     algorithms: Mapping[str, Algorithm],
     example_config: Mapping[str, Any],
+    not_offered: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     return {
         "contract": CONTRACT_VERSION,
@@ -58,6 +60,7 @@ def describe(
         "fields": asdict(fields),
         "config_schema": config_schema,
         "algorithms": {name: asdict(algorithm) for name, algorithm in algorithms.items()},
+        "not_offered": dict(not_offered),
         "example_config": example_config,
     }
 
@@ -99,7 +102,7 @@ def check_config(description: Mapping[str, Any], config: Mapping[str, Any]) -> t
     algorithm = description["algorithms"].get(name) if isinstance(name, str) else None
     if algorithm is None:
         if all(error.field != fields["algorithm"] for error in errors):
-            errors.append(refuse(fields["algorithm"], name, "one of " + ", ".join(description["algorithms"])))
+            errors.append(_no_such_algorithm(description, name))
         return normalised, errors
     params_schema = algorithm["params_schema"]
     errors = [_point_to_params(error, fields["params"], params_schema) for error in errors]
@@ -109,6 +112,14 @@ def check_config(description: Mapping[str, Any], config: Mapping[str, Any]) -> t
         set_at(normalised, fields["params"], params)
         errors += found
     return normalised, errors
+
+
+def _no_such_algorithm(description: Mapping[str, Any], name: Any) -> FieldError:
+    allowed = "one of " + ", ".join(description["algorithms"])
+    why = description.get("not_offered", {}).get(name)
+    meant = closest(name, description["algorithms"]) if isinstance(name, str) and why is None else None
+    given = f"{allowed} ({name} is not offered: {why})" if why else allowed
+    return refuse(description["fields"]["algorithm"], name, given, suggestion=meant)
 
 
 def _point_to_params(error: FieldError, path: str, params_schema: Mapping[str, Any]) -> FieldError:

@@ -56,6 +56,11 @@ class Worker(ABC, Generic[C]):
         """The algorithms on offer, by name; empty for a worker that has just one way to run."""
         return {}
 
+    @property
+    def not_offered(self) -> Mapping[str, str]:
+        """What the upstream has too, but this worker does not offer, each with the reason."""
+        return {}
+
     @abstractmethod
     def run(self, config: C, run: Run) -> Mapping[str, Any] | None:
         """Do what the config asks; return a summary. Ask `run.poll()` often and return early when it says STOP."""
@@ -84,5 +89,6 @@ class Worker(ABC, Generic[C]):
             config_schema=schema_of(self.config_type),
             fields=self.fields,
             algorithms=self.algorithms,
+            not_offered=self.not_offered,
             example_config=self.example_config,
         )
