@@ -338,6 +338,9 @@ def test_grid_tiles_the_environments_up_to_its_limit(lane_dir: Path) -> None:
     reader = FastLaneReader(stream_path(lane_dir, "grid"))
     for seed, env in enumerate(envs):
         env.reset(seed=seed)
+    envs[0].step(1)
+    frame = reader.wait(10)
+    assert frame is not None and frame.pixels.shape == (42, 62, 3), "all of them in the first frame already"
     frame = None
     deadline = time.monotonic() + 30
     while frame is None or frame.pixels.shape != (42, 62, 3):

@@ -224,6 +224,11 @@ def test_a_run_without_frames_is_said_in_one_line(tmp_path: Path, lane_dir: Path
     recorder = record(tmp_path, lane_dir, "--wait", "0.1")
     out, err = recorder.communicate(timeout=60)
     assert recorder.returncode == 1 and out == "" and err.count("\n") == 1 and "no stream" in err
+    with publishing(lane_dir):
+        recorder = record(tmp_path, lane_dir, "--output", "/proc/nowhere.mp4")
+        out, err = recorder.communicate(timeout=60)
+    assert (recorder.returncode, out) == (1, "") and err.startswith("/proc/nowhere.mp4: cannot be written: No such")
+    stream_path(lane_dir, "env-0").unlink()
     recorder = record(tmp_path, lane_dir, "--output", "movie.avi")
     assert recorder.wait(60) == 2
     assert "allowed: a name ending in .mp4, .webm, .gif" in recorder.communicate()[1]

@@ -129,6 +129,7 @@ class Hook:
         self._return = 0.0
         self._done = False
         self._started = True
+        self._thread = threading.get_ident()
 
     def _end_episode(self) -> None:
         """A whole episode's return is known."""

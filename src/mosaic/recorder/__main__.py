@@ -43,10 +43,12 @@ def main(argv: list[str] | None = None) -> int:
     def stopped() -> bool:
         return stop.is_set() or time.monotonic() >= deadline
 
-    if arguments.every_episodes:
-        written = _record_clips(arguments, folder, lane, stream, stopped)
-    else:
-        written = _record_all(arguments, folder, lane, stream, stopped)
+    record = _record_clips if arguments.every_episodes else _record_all
+    try:
+        written = record(arguments, folder, lane, stream, stopped)
+    except OSError as error:
+        print(f"{arguments.output or folder.videos}: cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     for path in written:
         print(path)
     return 0
