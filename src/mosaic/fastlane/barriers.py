@@ -20,11 +20,12 @@ The fence is a lock released and then taken again, a lock that nobody else ever 
 semaphore (sem_post, sem_trywait) or, in newer versions, a byte changed by sequentially consistent compare-and-exchange;
 POSIX lists sem_post and sem_trywait among the functions that synchronise memory. In terms of the arm64 memory model:
 everything before a store-release is ordered before it, a load-acquire that follows a store-release is ordered after
-it (RCsc), and everything after a load-acquire is ordered after that. glibc's sem_post is a store-release there (LDADDL,
-or STLXR before ARMv8.1), its sem_trywait a load-acquire (CASA, LDAXR). So release-then-acquire is a full fence;
-acquire-then-release, the usual way round, would not be one. On x86 both halves are locked instructions, which also
-wait for non-temporal stores. libatomic's atomic_thread_fence would say the same more plainly, but is not installed
-everywhere and costs more through ctypes (230 ns against 100); membarrier(2) costs microseconds.
+it (RCsc), and everything after a load-acquire is ordered after that. glibc's sem_post is a store-release there (CASL,
+or STLXR before ARMv8.1), its sem_trywait a load-acquire (CASA, LDAXR): seen in the code of Debian's glibc 2.36. So
+release-then-acquire is a full fence; acquire-then-release, the usual way round, would not be one. On x86 both halves
+are locked instructions, which also wait for non-temporal stores. libatomic's atomic_thread_fence would say the same
+more plainly, but is not installed everywhere and costs more through ctypes (230 ns against 100); membarrier(2) costs
+microseconds.
 """
 
 from __future__ import annotations
