@@ -15,6 +15,7 @@ PolicyKind = Literal[
     "actor_critic",
     "recurrent_actor_critic",
     "values",
+    "recurrent_values",
     "value_distribution",
     "image_value_distribution",
     "expected_values",

@@ -180,6 +180,11 @@ def _act_recurrent(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Ten
     return action
 
 
+def _recurrent_values(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Tensor:
+    values, ask.memory.state = network(batch, ask.memory.state, ask.memory.done)
+    return values
+
+
 def _act_by_logits(network: Network, batch: torch.Tensor, ask: Ask) -> torch.Tensor:
     logits = network(batch)
     if ask.deterministic:
@@ -214,6 +219,7 @@ KINDS: Mapping[PolicyKind, tuple[str, Callable[[ModuleType, Any, Any], Network],
     "actor_critic": ("agent", _actor_critic, _act_actor_critic),
     "recurrent_actor_critic": ("agent", _actor_critic, _act_recurrent),
     "values": ("q_network", lambda module, spaces, _: module.QNetwork(spaces), lambda net, batch, _: net(batch)),
+    "recurrent_values": ("q_network", lambda module, spaces, _: module.QNetwork(spaces), _recurrent_values),
     "value_distribution": ("q_network", _value_distribution, _expected_values),
     "image_value_distribution": ("q_network", _value_distribution, _expected_values_of_images),
     "expected_values": ("q_network", _value_distribution, lambda net, batch, _: net(batch)),

@@ -93,6 +93,19 @@ DEFAULT_ALGO_REGISTRY: Mapping[str, AlgorithmEntry] = {
     "ppo_upstream": _discrete("ppo", "PPO (upstream's script)", "PPO", "actor_critic"),
     "ppo_continuous_action": _continuous("ppo_continuous_action", "PPO, continuous actions", "PPO", "actor_critic"),
     "pqn": _own(_discrete("pqn", "PQN (parallelised Q-network)", "Q-learning", "values")),
+    "pqn_atari_envpool": _own(
+        _whole("pqn_atari_envpool", "PQN on Atari by envpool", "Q-learning", "envpool", "Breakout-v5", policy="values")
+    ),
+    "pqn_atari_envpool_lstm": _own(
+        _whole(
+            "pqn_atari_envpool_lstm",
+            "PQN with LSTM on Atari by envpool",
+            "Q-learning",
+            "envpool",
+            "Breakout-v5",
+            policy="recurrent_values",
+        )
+    ),
     "rpo_continuous_action": _continuous(
         "rpo_continuous_action", "Robust Policy Optimization", "PPO variants", "actor_critic"
     ),
