@@ -7,7 +7,10 @@ __version__ = "0.1.0"
 CAPABILITIES = WorkerCapabilities(
     worker_type="cleanrl",
     supported_paradigms=("sequential",),
-    env_families=("gymnasium", "atari", "mujoco", "minigrid", "babyai"),
+    env_families=(
+        *("gymnasium", "minigrid", "babyai", "atari", "mujoco", "dm_control"),
+        *("procgen", "envpool", "maatari"),
+    ),
     action_spaces=("discrete", "continuous"),
     observation_spaces=("vector", "image"),
     max_agents=1,

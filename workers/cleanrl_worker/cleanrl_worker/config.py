@@ -55,6 +55,11 @@ class CleanRLExtras:
     tensorboard_dir: Annotated[str, Meta(description="Folder for TensorBoard files, within the run's folder")] = (
         "tensorboard"
     )
+    track_wandb: Annotated[
+        bool, Meta(description="Log to Weights & Biases too; without a network or an account into the run's folder")
+    ] = False
+    wandb_project: Annotated[str, Meta(min_length=1, description="The project there")] = "cleanRL"
+    wandb_entity: Annotated[str | None, Meta(description="The team there; without one it is your own account")] = None
 
 
 @dataclass(frozen=True)

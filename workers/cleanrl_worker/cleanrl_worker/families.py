@@ -75,6 +75,7 @@ EXTRA_MODULES = {
     "minigrid": ("minigrid",),
     "mujoco": ("mujoco",),
     "procgen": ("procgen",),
+    "wandb": ("wandb",),
 }
 GYMNASIUM = Family("gymnasium", r".+")
 

@@ -10,6 +10,13 @@ from cleanrl_worker.schedule import CurriculumStage
 JOB_VARIABLE = "CLEANRL_WORKER_JOB"
 
 
+class Tracking(msgspec.Struct, frozen=True):
+    """Where a run is logged at Weights & Biases."""
+
+    project: str
+    entity: str | None
+
+
 class ScriptJob(msgspec.Struct, frozen=True):
     algorithm: str
     module: str
@@ -24,6 +31,7 @@ class ScriptJob(msgspec.Struct, frozen=True):
     save_replay_buffer: bool = False
     tensorboard_dir: str = "tensorboard"
     render: bool = False
+    tracking: Tracking | None = None
     curriculum: tuple[CurriculumStage, ...] = ()
 
     @property

@@ -19,6 +19,8 @@ BIT_GENERATORS: Mapping[str, Any] = {
     kind.__name__: kind
     for kind in (np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
 }
+# The kinds of arrays that safetensors knows: booleans, integers, floats.
+NUMBERS = "biuf"
 
 
 class Unpackable(Exception):
@@ -40,6 +42,10 @@ class Packer:
                 return value if abs(value) < 2**53 else {"$": "int", "value": str(value)}
             case float():
                 return value if math.isfinite(value) else {"$": "float", "value": repr(value)}
+            case np.ndarray() if not value.dtype.hasobject and value.dtype.kind not in NUMBERS:
+                # Such as FrozenLake's map, an array of bytes.
+                plain = self._keep(np.frombuffer(value.tobytes(), np.uint8))
+                return {"$": "raw", "key": plain, "dtype": value.dtype.str, "shape": list(value.shape)}
             case np.ndarray():
                 return {"$": "array", "key": self._keep(value)}
             case tuple() | list():
@@ -89,6 +95,8 @@ class Unpacker:
                 return np.dtype(node["dtype"]).type(self.unpack(node["value"]))
             case "array":
                 return self._arrays[node["key"]].copy()
+            case "raw":
+                return np.frombuffer(self._arrays[node["key"]], node["dtype"]).reshape(node["shape"]).copy()
             case "tensor":
                 import torch
 

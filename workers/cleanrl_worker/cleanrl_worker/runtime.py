@@ -13,7 +13,7 @@ from cleanrl_worker import CAPABILITIES, __version__
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.families import extra_installed, family_of
 from cleanrl_worker.fastlane import settings_variables
-from cleanrl_worker.job import JOB_VARIABLE, ScriptJob
+from cleanrl_worker.job import JOB_VARIABLE, ScriptJob, Tracking
 from cleanrl_worker.registry import DEFAULT_ALGO_REGISTRY, AlgorithmEntry
 from cleanrl_worker.schedule import resolve
 from cleanrl_worker.teachers import check_teacher, checkpoint_folder
@@ -52,6 +52,7 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
         check_offered(config, entry)
         check_fit(config.env_id, config.algo, entry.observation, entry.action_space)
         check_schedule(config, entry)
+        check_tracking(config)
         needed_checkpoint(config)
         if "teacher" in entry.script.flags and config.extras.mode in ("train", "resume_training"):
             check_teacher(config.extras.algo_params.get("teacher"), config.env_id, entry)
@@ -138,6 +139,18 @@ def check_schedule(config: CleanRLWorkerConfig, entry: AlgorithmEntry) -> None:
         same_spaces(stage.env_id, config.env_id, config.algo, entry.observation, entry.action_space, field=where)
 
 
+def check_tracking(config: CleanRLWorkerConfig) -> None:
+    """Only trainings are logged at Weights & Biases, and only where its client is installed."""
+    if not config.extras.track_wandb:
+        return
+    field, mode = "extras.track_wandb", config.extras.mode
+    if mode not in ("train", "resume_training"):
+        raise ConfigError(refuse(field, True, f"false where nothing is trained (extras.mode is {mode})"))
+    if not extra_installed("wandb"):
+        how = "./mosaic worker install cleanrl[wandb]"
+        raise ConfigError(refuse(field, True, f"false, or extra 'wandb' installed ({how})"))
+
+
 def launch_command() -> list[str]:
     return [sys.executable, "-m", "cleanrl_worker.launcher"]
 
@@ -178,6 +191,7 @@ def script_job(config: CleanRLWorkerConfig) -> ScriptJob:
         save_replay_buffer=extras.save_replay_buffer,
         tensorboard_dir=extras.tensorboard_dir,
         render=extras.capture_video,
+        tracking=Tracking(extras.wandb_project, extras.wandb_entity) if extras.track_wandb else None,
         curriculum=resolve(extras.curriculum_schedule),
     )
 

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from cleanrl_worker.fastlane import PREFIX, watched
-from cleanrl_worker.job import ScriptJob
+from cleanrl_worker.job import ScriptJob, Tracking
 from cleanrl_worker.schedule import CurriculumStage
 from cleanrl_worker.telemetry import EpisodeWatch, ScriptTelemetry
 from mosaic.fastlane import Settings
@@ -25,6 +25,7 @@ from mosaic.worker import Command, Run
 
 if TYPE_CHECKING:
     from cleanrl_worker.snapshot import Snapshot
+    from cleanrl_worker.tracking import Tracker
     from cleanrl_worker.watching import VectorWatch
     from cleanrl_worker.wrappers.curriculum import Curriculum
 
@@ -64,6 +65,7 @@ class Session:
         self.stopped = False
         self._environments = 0
         self._curriculum: Curriculum | None = None
+        self._tracker: Tracker | None = None
         self._fastlane = Settings.from_environment(PREFIX)
         self._rounds = 0
         self._round_step = 0
@@ -78,6 +80,8 @@ class Session:
     def __exit__(self, *error: object) -> None:
         _current.remove(self)
         self.telemetry.flush()
+        if self._tracker is not None:
+            self._tracker.close()
 
     def summary(self) -> dict[str, Any]:
         return {"steps": self.step, "episodes": self.telemetry.episodes}
@@ -158,6 +162,8 @@ class Session:
 
     def _main_loop(self, rounds: range) -> Iterator[int]:
         self._resume()
+        if self.job.tracking is not None:
+            self._track(self.job.tracking)
         interval = self.job.checkpoint_interval
         for number in rounds[self._rounds :]:
             if self.control.pending:
@@ -174,6 +180,12 @@ class Session:
         self.telemetry.flush()
         if self._saved_step != self.step:
             self._save()
+
+    def _track(self, tracking: Tracking) -> None:
+        from cleanrl_worker.tracking import Tracker
+
+        self._tracker = Tracker(tracking, self.run, vars(self.script["args"]))
+        self.telemetry.listener = self._tracker.log
 
     def _take_commands(self) -> None:
         self.telemetry.flush()

@@ -20,6 +20,8 @@ class ScriptTelemetry:
         self._emitter = emitter
         self._step = 0
         self._values: dict[str, float] = {}
+        # Who else hears of the scalars of a step.
+        self.listener: Callable[[int, dict[str, float]], None] | None = None
         self.episodes = 0
 
     def scalar(self, name: str, value: Any, step: int) -> None:
@@ -38,6 +40,8 @@ class ScriptTelemetry:
     def flush(self) -> None:
         if self._values:
             self._emitter.metric(self._step, self._values)
+            if self.listener is not None:
+                self.listener(self._step, self._values)
             self._values = {}
 
     def go_on_from(self, step: int) -> None:

@@ -40,6 +40,12 @@ def test_arrays_keep_dtype_and_shape(dtype: str, shape: tuple[int, ...]) -> None
     assert torch.equal(there_and_back(torch.from_numpy(array)), torch.from_numpy(array))
 
 
+@pytest.mark.parametrize("array", [np.array([[b"S", b"FH"]]), np.array("text"), np.array([], "M8[s]"), np.array([1j])])
+def test_arrays_of_no_numbers(array: np.ndarray[Any, Any]) -> None:
+    result = there_and_back(array)
+    assert (result.dtype, result.shape, result.tolist()) == (array.dtype, array.shape, array.tolist())
+
+
 def test_scalars_and_deques() -> None:
     assert type(there_and_back(np.float64(0.1))) is np.float64
     kept = there_and_back(deque([1, 2], maxlen=2))
