@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -45,7 +46,14 @@ def main(worker: Worker[C], argv: Sequence[str] | None = None) -> int:
         config = _load(worker, options.config)
         worker.validate(config)
         if options.dry_run:
-            _print(stdout, {"ok": True, "errors": []}) if options.json else print("config: fine", file=sys.stderr)
+            command = worker.command(config)
+            if options.json:
+                _print(stdout, {"ok": True, "errors": [], "command": command})
+            else:
+                print(
+                    "\n".join(["config: fine", *([f"command: {shlex.join(command)}"] if command else [])]),
+                    file=sys.stderr,
+                )
             return EXIT_DONE
         if options.interactive:
             run_interactive(worker.open_session(config), sys.stdin.buffer, stdout)

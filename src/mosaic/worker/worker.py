@@ -69,6 +69,10 @@ class Worker(ABC, Generic[C]):
         """Check what a schema cannot say (the environment exists, its spaces fit): raise ConfigError."""
         return
 
+    def command(self, config: C) -> list[str]:
+        """What a run with this config starts, where it is another program that does the work: a dry run tells it."""
+        return []
+
     def total_steps(self, config: C) -> int | None:
         """How far a run with this config goes, for its progress; None where that is not known beforehand."""
         total: int | None = value_at(as_dict(config), self.fields.total_steps)
