@@ -27,6 +27,7 @@ CLOCK = "charts/SPS"
 
 def main(mode: str, *arguments: str) -> int:
     if mode == "launched":
+        del sys.argv[0]
         from cleanrl_worker import launcher
 
         return clocked(launcher.main)
@@ -40,7 +41,7 @@ def through_worker(config: str) -> int:
 
     from mosaic.worker.cli import main as worker_main
 
-    runtime.launch_command = lambda: [sys.executable, __file__, "launched"]
+    runtime.LAUNCHER = (sys.executable, __file__, "launched")
     patches.install()
     return worker_main(runtime.CleanRLWorkerRuntime(), ["--config", config])
 
@@ -48,14 +49,14 @@ def through_worker(config: str) -> int:
 def bare(path: Path) -> int:
     """With the command line that the worker would give it."""
     from cleanrl_worker.config import CleanRLWorkerConfig
-    from cleanrl_worker.runtime import script_job
+    from cleanrl_worker.runtime import LAUNCHER, script_command
 
-    job = script_job(msgspec.json.decode(path.read_bytes(), type=CleanRLWorkerConfig))
+    config = msgspec.json.decode(path.read_bytes(), type=CleanRLWorkerConfig)
     os.chdir(path.parent)
 
     def script() -> None:
-        sys.argv = [job.module, *job.argv]
-        runpy.run_module(job.module, run_name="__main__", alter_sys=True)
+        sys.argv = script_command(config)[len(LAUNCHER) :]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
     return clocked(script)
 

@@ -37,10 +37,7 @@ def make_options(env_id: str, options: Mapping[str, Any], wants_frames: bool) ->
     # The checker costs microseconds a step; old gym's make, which most scripts expect, has none.
     result = {"disable_env_checker": True, **options}
     if wants_frames and "render_mode" not in options:
-        metadata = getattr(
-            gymnasium.envs.registration.load_env_creator(gymnasium.spec(env_id).entry_point), "metadata", {}
-        )
-        mode = frames_mode(metadata, None)
+        mode = frames_mode(_metadata(env_id), None)
         result |= {"render_mode": mode} if mode else {}
     return result
 
@@ -50,6 +47,9 @@ def _metadata(env_id: str) -> Any:
     creator = gymnasium.spec(env_id).entry_point
     if isinstance(creator, str):
         creator = gymnasium.envs.registration.load_env_creator(creator)
+    elif family_of(env_id).name == "dm_control":
+        # Its ids are made by functions, which all make one of these.
+        creator = importlib.import_module("shimmy.dm_control_compatibility").DmControlCompatibilityV0
     return getattr(creator, "metadata", {})
 
 

@@ -19,8 +19,6 @@ class Tracking(msgspec.Struct, frozen=True):
 
 class ScriptJob(msgspec.Struct, frozen=True):
     algorithm: str
-    module: str
-    argv: list[str]
     env_id: str
     seed: int
     observation: Observation

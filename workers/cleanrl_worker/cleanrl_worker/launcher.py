@@ -1,4 +1,4 @@
-"""`python -m cleanrl_worker.launcher`: the process in which a script runs, as if `python script.py` had been called."""
+"""`python -m cleanrl_worker.launcher SCRIPT FLAGS...`: the process in which a script runs, as by `python script.py`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mosaic.worker.child import joined_run
 def main() -> None:
     job = msgspec.json.decode(os.environ[JOB_VARIABLE], type=ScriptJob)
     with joined_run("cleanrl") as child, Session(job, child.run) as session:
-        sys.argv = [job.module, *job.argv]
+        del sys.argv[0]
         with suppress(StopScript):
-            runpy.run_module(job.module, {"range": session.range}, "__main__", alter_sys=True)
+            runpy.run_module(sys.argv[0], {"range": session.range}, "__main__", alter_sys=True)
         child.summary.update(session.summary())
 
 

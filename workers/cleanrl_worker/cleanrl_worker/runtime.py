@@ -21,6 +21,8 @@ from mosaic.worker import Algorithm, CheckpointError, ConfigError, ConfigFields,
 from mosaic.worker.checkpoints import verify
 from mosaic.worker.child import run_child
 
+LAUNCHER = (sys.executable, "-m", "cleanrl_worker.launcher")
+TRAINING = ("train", "resume_training")
 INJECTED = Path(__file__).parent / "injected"
 
 __all__ = ["DEFAULT_ALGO_REGISTRY", "CleanRLWorkerRuntime"]
@@ -53,9 +55,13 @@ class CleanRLWorkerRuntime(Worker[CleanRLWorkerConfig]):
         check_fit(config.env_id, config.algo, entry.observation, entry.action_space)
         check_schedule(config, entry)
         check_tracking(config)
+        check_videos(config)
         needed_checkpoint(config)
-        if "teacher" in entry.script.flags and config.extras.mode in ("train", "resume_training"):
+        if "teacher" in entry.script.flags and config.extras.mode in TRAINING:
             check_teacher(config.extras.algo_params.get("teacher"), config.env_id, entry)
+
+    def command(self, config: CleanRLWorkerConfig) -> list[str]:
+        return script_command(config) if config.extras.mode in TRAINING else []
 
     def total_steps(self, config: CleanRLWorkerConfig) -> int | None:
         return None if config.extras.mode == "policy_eval" else config.total_timesteps  # those count episodes
@@ -97,7 +103,9 @@ def run_script(config: CleanRLWorkerConfig, run: Run, resume: Path | None) -> di
     if resume is not None and run.resume_folder is None:
         variables["MOSAIC_RESUME_FROM"] = str(resume)
     run.manifest.add("tensorboard", Path(job.tensorboard_dir))
-    return run_child(run, launch_command(), env=variables)
+    if config.extras.capture_video:
+        run.manifest.add("video", Path("videos"))
+    return run_child(run, script_command(config), env=variables)
 
 
 def run_curriculum_training(config: CleanRLWorkerConfig, run: Run, resume: Path | None) -> dict[str, Any]:
@@ -144,15 +152,41 @@ def check_tracking(config: CleanRLWorkerConfig) -> None:
     if not config.extras.track_wandb:
         return
     field, mode = "extras.track_wandb", config.extras.mode
-    if mode not in ("train", "resume_training"):
+    if mode not in TRAINING:
         raise ConfigError(refuse(field, True, f"false where nothing is trained (extras.mode is {mode})"))
     if not extra_installed("wandb"):
         how = "./mosaic worker install cleanrl[wandb]"
         raise ConfigError(refuse(field, True, f"false, or extra 'wandb' installed ({how})"))
 
 
-def launch_command() -> list[str]:
-    return [sys.executable, "-m", "cleanrl_worker.launcher"]
+def check_videos(config: CleanRLWorkerConfig) -> None:
+    family = family_of(config.env_id)
+    if config.extras.capture_video and family.whole:
+        allowed = f"false for environments of {family.name}, which come as whole vectors (see `mosaic record`)"
+        raise ConfigError(refuse("extras.capture_video", True, allowed))
+
+
+def script_command(config: CleanRLWorkerConfig) -> list[str]:
+    """The command that trains: the script with its own flags, below the launcher."""
+    entry, extras = DEFAULT_ALGO_REGISTRY[config.algo], config.extras
+    own = {
+        "exp_name": config.algo,
+        "env_id": config.env_id,
+        "total_timesteps": config.total_timesteps,
+        "seed": chosen_seed(config),
+        "cuda": config.use_cuda,
+        "capture_video": extras.capture_video,
+    }
+    given = extras.algo_params.get("teacher")
+    teacher = {} if given is None else {"teacher": str(checkpoint_folder(given))}
+    known = {name: value for name, value in own.items() if name in entry.script.flags}
+    flags = entry.script.argv({**known, **extras.algo_params, **teacher})
+    return [*LAUNCHER, entry.module, *flags]
+
+
+def chosen_seed(config: CleanRLWorkerConfig) -> int:
+    seed: int = DEFAULT_ALGO_REGISTRY[config.algo].script.default("seed") if config.seed is None else config.seed
+    return seed
 
 
 def with_injected(path: list[str]) -> str:
@@ -164,25 +198,10 @@ def with_injected(path: list[str]) -> str:
 def script_job(config: CleanRLWorkerConfig) -> ScriptJob:
     entry = DEFAULT_ALGO_REGISTRY[config.algo]
     script, extras = entry.script, config.extras
-    seed = script.default("seed") if config.seed is None else config.seed
-    own = {
-        "exp_name": config.algo,
-        "env_id": config.env_id,
-        "total_timesteps": config.total_timesteps,
-        "seed": seed,
-        "cuda": config.use_cuda,
-        "capture_video": extras.capture_video,
-    }
-    given = extras.algo_params.get("teacher")
-    teacher = {} if given is None else {"teacher": str(checkpoint_folder(given))}
     return ScriptJob(
         algorithm=config.algo,
-        module=entry.module,
-        argv=script.argv(
-            {**{name: own[name] for name in own if name in script.flags}, **extras.algo_params, **teacher}
-        ),
         env_id=config.env_id,
-        seed=seed,
+        seed=chosen_seed(config),
         observation=entry.observation,
         loop_line=script.main_loop.line,
         carried=sorted(script.main_loop.carried),

@@ -57,7 +57,7 @@ def test_reading_imports_neither_torch_nor_gym() -> None:
 
 def test_what_is_no_script_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "no_parser.py").write_text("x = 1\n")
+    (tmp_path / "no_parser.py").write_text('if __name__ == "__main__":\n    for _ in range(3):\n        pass\n')
     (tmp_path / "no_loop.py").write_text(
         "import argparse\ndef parse_args():\n    return argparse.ArgumentParser().parse_args()\n"
     )

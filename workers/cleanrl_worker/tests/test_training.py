@@ -4,6 +4,7 @@ A telling part of the whole matrix, which is `./mosaic bench cleanrl-matrix`.
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,6 +106,18 @@ def test_weights_and_biases_gets_the_scalars_too(tmp_path: Path) -> None:
     assert b"losses/value_loss" in record.read_bytes()
     artifacts = json.loads((tmp_path / "runs" / "test" / "analytics.json").read_text())["artifacts"]
     assert f"wandb/{record.parent.name}" in [artifact["path"] for artifact in artifacts]
+
+
+def test_a_dry_run_tells_the_exact_command(tmp_path: Path) -> None:
+    done = start(tmp_path, config("dqn"), "--dry-run", "--json")
+    python, *command = json.loads(done.stdout)["command"]
+    assert Path(python).samefile(sys.executable)
+    assert command[:3] == ["-m", "cleanrl_worker.launcher", "cleanrl.dqn"]
+    assert " ".join(command[3:]) == (
+        "--exp-name dqn --env-id FrozenLake-v1 --total-timesteps 200 --seed 3 --cuda False --capture-video False "
+        "--learning-starts 50 --buffer-size 150 --batch-size 32"
+    )
+    assert list(tmp_path.iterdir()) == [tmp_path / "config.json"], "nothing was run"
 
 
 BAD = [
