@@ -14,7 +14,7 @@ def test_a_run_is_paused_goes_on_saves_and_is_cancelled(mosaic: Any, wait_for: A
     wait_for(lambda: run.refresh().state == "PAUSED")
     paused_at = run.step
     assert "is paused already" in mosaic("pause", "steered", code=5).stderr
-    mosaic("resume", "steered")
+    assert mosaic("resume", "steered").stdout == "steered: goes on\n"
     wait_for(lambda: run.refresh().state == "RUNNING" and run.step is not None and run.step > (paused_at or 0))
     assert "has not ended" in mosaic("rm", "steered", "--yes", code=5).stderr
     done = mosaic("cancel", "steered", "--wait")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -126,6 +127,16 @@ def test_flags_that_others_have_already_get_a_prefix() -> None:
         "render": True,
         "params": {"render": 2},
     }
+
+
+def test_the_algorithm_has_one_flag_that_all_workers_share() -> None:
+    other = copy.deepcopy(DESCRIPTION)
+    other["config_schema"]["properties"]["algo"] = other["config_schema"]["properties"].pop("algorithm")
+    other["fields"]["algorithm"] = "algo"
+    options = {flag: option for option in config_options(other, "plain", set()) for flag in option.opts}
+    assert options["--algorithm"] is options["--algo"]
+    assert options["--algorithm"].field.path == ("algo",)
+    assert [option.opts for option in options_of("plain")].count(["--algorithm"]) == 1
 
 
 def test_the_platform_fills_in_the_run_id() -> None:

@@ -82,6 +82,15 @@ def test_pause_checkpoint_resume_and_the_folder_of_a_finished_run(shared_daemon:
     assert "resumed from the checkpoint at step" in view["detail"]
 
 
+def test_a_run_that_is_still_starting_is_paused_once_it_listens(shared_daemon: Any) -> None:
+    run = shared_daemon.counter({"total_timesteps": 400, "pause_s": 0.02})
+    shared_daemon.wait_state(run, "STARTING", "RUNNING")
+    shared_daemon.api("POST", f"/runs/{run}/pause")
+    shared_daemon.wait_state(run, "PAUSED")
+    shared_daemon.api("POST", f"/runs/{run}/cancel")
+    assert shared_daemon.wait_ended(run)["state"] == "CANCELLED"
+
+
 def test_a_run_that_began_anew_is_not_resumed_from_before(shared_daemon: Any) -> None:
     """What the first attempt said is superseded: a curve that went on from its checkpoint would have two beginnings."""
     run = shared_daemon.counter({"total_timesteps": 100_000})

@@ -61,6 +61,21 @@ def test_pause_by_the_worker_itself(shepherd):
     assert record.counts == {}
 
 
+@pytest.mark.parametrize("worker_pauses", [True, False])
+def test_pause_before_the_worker_has_said_a_word(shepherd, worker_pauses):
+    run = shepherd("time.sleep(0.3)\n" + OBEDIENT, worker_pauses=worker_pauses)
+    run.wait_for(lambda: run.folder.control.exists() and run.status().state == "STARTING", "its start")
+    run.send("pause")
+    run.until_state("PAUSED")
+    said = len(run.rows("step"))
+    assert said <= 1
+    run.send("resume")
+    run.until_row("step", step=said + 5)
+    assert run.status().state == "RUNNING"
+    run.send("cancel")
+    assert run.wait().outcome == "cancelled"
+
+
 def test_pause_stops_the_whole_tree_of_a_worker_that_cannot(shepherd):
     run = shepherd(
         STEPPING
@@ -102,7 +117,7 @@ def test_a_worker_that_promised_to_pause_but_does_not_is_stopped(shepherd):
     run = shepherd(STEPPING + "while True: work()", worker_pauses=True, pause_grace_s=0.2)
     run.until_row("step")
     run.send("pause")
-    assert run.until_state("PAUSED").detail == "1 processes stopped by SIGSTOP"
+    assert run.until_state("PAUSED").detail == "1 process stopped by SIGSTOP"
     run.send("resume")
     run.until_state("RUNNING")
     run.send("cancel")

@@ -223,3 +223,5 @@ def test_what_is_allowed_reads_like_a_sentence() -> None:
         allowed_text({"type": "string", "minLength": 1, "pattern": "^a"})
         == "string of at least 1 characters matching ^a"
     )
+    lengths = {"type": "array", "minItems": 1, "maxItems": 3}
+    assert allowed_text(lengths) == "array of at least 1 and at most 3 items"

@@ -28,6 +28,6 @@ def can_go_on(run: Run) -> bool:
 
 
 def told(run: Run) -> str:
-    if run.view["detail"]:
-        return f"{run.name}: {run.view['detail']}"
-    return f"{run.name}: goes on" if run.state in ("PAUSED", "RUNNING") else f"{run.name}: attempt {run.attempt}"
+    if run.state in ("PAUSED", "RUNNING"):
+        return f"{run.name}: goes on"
+    return f"{run.name}: {run.view['detail'] or f'attempt {run.attempt}'}"

@@ -130,7 +130,7 @@ def how_it_is(run: Run) -> str:
     attempt = f"attempt {run.attempt}" if run.attempt > 1 and "attempt" not in run.view["detail"] else ""
     if run.exit is not None and run.ended:
         lasted = format.duration(run.exit["ended"] - run.exit["started"])
-        text = f"in {lasted}" if run.state == "SUCCEEDED" else f"{run.exit['message']} after {lasted}"
+        text = f"in {lasted}" if run.state == "SUCCEEDED" else f"after {lasted}: {run.exit['message']}"
     elif run.view["detail"]:
         text = run.view["detail"]
     elif run.view.get("silent_s") is not None and run.state == "RUNNING" and run.view["silent_s"] > 90:

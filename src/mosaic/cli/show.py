@@ -93,7 +93,7 @@ def _lines(run: Run, details: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield ("config" if index == 0 else ""), f"{key} = {json.dumps(value)}"
     for index, info in enumerate(details["series"]):
         value = format.number(info["last_value"])
-        points = f"{info['points']:,} points, last at step {info['last_step']:,}"
+        points = f"{info['points']:,} point{'' if info['points'] == 1 else 's'}, last at step {info['last_step']:,}"
         yield ("metrics" if index == 0 else ""), f"{info['name']} {value}  ({points})"
     for index, row in enumerate(details["checkpoints"]):
         note = "  (superseded)" if row.get("superseded") else ""

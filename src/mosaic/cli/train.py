@@ -17,6 +17,8 @@ from mosaic.client.errors import NoSuchWorker
 from mosaic.paths import Home
 from mosaic.worker.description import default_at, value_at
 
+# Means the worker's field for its algorithm, however that is called there.
+ALGORITHM_FLAG = "--algorithm"
 RUN_OPTIONS = "The run"
 
 
@@ -103,7 +105,8 @@ class WorkerCommand(click.Command):
         path = self._description["fields"]["algorithm"]
         if path is None:
             return None
-        typed = _argument(args, "--" + path.replace(".", "-").replace("_", "-"))
+        own_flag = "--" + path.replace(".", "-").replace("_", "-")
+        typed = _argument(args, own_flag) or _argument(args, ALGORITHM_FLAG)
         name = typed or value_at(self._base, path) or default_at(self._description["config_schema"], path)
         return name if name in self._description["algorithms"] else None
 
@@ -190,10 +193,13 @@ def config_options(description: dict[str, Any], algorithm: str | None, taken: se
             params["params_schema"], path=tuple(params_path.split(".")), taken=taken, clash="param"
         )
         options += [ConfigOption(field, f"Hyperparameters of {algorithm}") for field in fields_there]
-    names = list(description["algorithms"])
-    for option in options:
-        if ".".join(option.field.path) == fields["algorithm"] and names and "enum" not in option.field.schema:
-            option.type = SchemaValue({"enum": names}, {})
+    chosen = next((option for option in options if ".".join(option.field.path) == fields["algorithm"]), None)
+    if chosen is not None:
+        names = list(description["algorithms"])
+        if names and "enum" not in chosen.field.schema:
+            chosen.type = SchemaValue({"enum": names}, {})
+        if ALGORITHM_FLAG not in taken | _flags_of(options):
+            chosen.opts.append(ALGORITHM_FLAG)
     return options
 
 

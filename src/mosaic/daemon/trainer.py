@@ -26,7 +26,7 @@ from mosaic.daemon.ulid import UlidMaker
 from mosaic.daemon.views import RunView, view_active, view_row
 from mosaic.envs import WorkerEnvs
 from mosaic.paths import CHILD_MARK, Home
-from mosaic.shepherd.control import ControlError, send
+from mosaic.shepherd.control import ControlError, ShepherdGone, send
 from mosaic.worker import FieldError
 from mosaic.worker.description import check_config
 from mosaic.worker.validation import closest, describe_value
@@ -35,6 +35,8 @@ log = logging.getLogger("mosaic.daemon")
 
 # What a forced removal waits for the run to end: the grace that workers get, and the sweep after it.
 REMOVE_PATIENCE_S = 60.0
+# A shepherd has the run's lock for some moments before it listens.
+SHEPHERD_START_S = 5.0
 
 
 class NotPossible(Exception):
@@ -166,15 +168,16 @@ class Trainer:
         return self._now(row)
 
     async def pause(self, row: Row) -> Row:
-        view = await self._running(row, "pause")
+        # A worker that is still starting hears it as soon as it listens.
+        view = await self._under_way(row, "pause", "STARTING", "RUNNING", "PAUSED")
         if view.state == "PAUSED":
             raise NotPossible(f"run {row.name} is paused already")
-        self._send(row, "pause")
+        await self._send(row, "pause")
         return self._now(row)
 
     async def checkpoint(self, row: Row) -> Row:
-        await self._running(row, "checkpoint")
-        self._send(row, "checkpoint")
+        await self._under_way(row, "checkpoint", "RUNNING", "PAUSED")
+        await self._send(row, "checkpoint")
         return self._now(row)
 
     async def resume(self, row: Row) -> Row:
@@ -188,7 +191,7 @@ class Trainer:
         view = await self.view(row)
         if view.state != "PAUSED":
             raise NotPossible(f"run {row.name} is not paused ({view.state})")
-        self._send(row, "resume")
+        await self._send(row, "resume")
         return self._now(row)
 
     async def retry(self, row: Row) -> Row:
@@ -239,17 +242,23 @@ class Trainer:
             self.dispatcher.requeue(now, again, retries=0)
         return self._now(row)
 
-    async def _running(self, row: Row, what: str) -> RunView:
+    async def _under_way(self, row: Row, what: str, *states: str) -> RunView:
         view = await self.view(row)
-        if view.state not in ("RUNNING", "PAUSED"):
+        if view.state not in states:
             raise NotPossible(f"cannot {what} run {row.name}: it is {view.state}, not running")
         return view
 
-    def _send(self, row: Row, command: str) -> None:
-        try:
-            send(self.home.run(row.run_id), command)
-        except ControlError as error:
-            raise NotPossible(str(error)) from None
+    async def _send(self, row: Row, command: str) -> None:
+        deadline = time.monotonic() + SHEPHERD_START_S
+        while True:
+            try:
+                send(self.home.run(row.run_id), command)
+                return
+            except ControlError as error:
+                starting = isinstance(error, ShepherdGone) and (await self.view(row)).state == "STARTING"
+                if not starting or time.monotonic() > deadline:
+                    raise NotPossible(str(error)) from None
+            await asyncio.sleep(0.02)
 
     def _now(self, row: Row) -> Row:
         return self.registry.get(row.run_id) or row

@@ -75,7 +75,7 @@ class Hearing:
         """The last line on stderr; of a refused config, all that is wrong with it."""
         lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
         if lines and lines[-1].startswith("config:"):
-            return "; ".join(line for line in lines if line.startswith("config:"))
+            return "; ".join(line.removeprefix("config:").lstrip() for line in lines if line.startswith("config:"))
         return lines[-1] if lines else ""
 
     def on_worker_gone(self) -> None:

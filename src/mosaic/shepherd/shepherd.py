@@ -299,7 +299,7 @@ class Shepherd:
     def _freeze(self) -> None:
         self._frozen = True
         stopped = processes.freeze(self._find)
-        self._store.set_state("PAUSED", f"{stopped} processes stopped by SIGSTOP")
+        self._store.set_state("PAUSED", f"{stopped} process{'' if stopped == 1 else 'es'} stopped by SIGSTOP")
         self._hear.commit()
 
     def _resume(self) -> None:

@@ -89,12 +89,11 @@ def allowed_text(schema: Schema, definitions: Schema | None = None) -> str:
         text += " " + " and ".join(bounds)
     if "multipleOf" in schema:
         text += f" in steps of {schema['multipleOf']}"
-    for key, words in (("minLength", "at least {} characters"), ("maxLength", "at most {} characters")):
-        if key in schema:
-            text += " of " + words.format(schema[key])
-    for key, words in (("minItems", "at least {} items"), ("maxItems", "at most {} items")):
-        if key in schema:
-            text += " of " + words.format(schema[key])
+    for least, most, what in (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items")):
+        lengths = [f"at least {schema[least]}"] if least in schema else []
+        lengths += [f"at most {schema[most]}"] if most in schema else []
+        if lengths:
+            text += f" of {' and '.join(lengths)} {what}"
     if "pattern" in schema:
         text += f" matching {schema['pattern']}"
     return text
