@@ -66,7 +66,7 @@ class ShepherdWatch:
 def _open_shepherd(folder: RunFolder) -> int | None:
     """A pidfd of the process that shepherd.json names, if that is alive and the very one."""
     info = read_shepherd(folder)
-    if info is None:
+    if info is None or info.pid == 0:
         return None
     try:
         descriptor = os.pidfd_open(info.pid)

@@ -9,6 +9,7 @@ import msgspec
 
 from mosaic.files import sync_folder
 from mosaic.paths import RunFolder
+from mosaic.shepherd.lock import read_shepherd
 
 Outcome = Literal["succeeded", "failed", "cancelled", "lost"]
 Reason = Literal[
@@ -50,10 +51,24 @@ def one_line(text: str) -> str:
 
 
 def read_exit(folder: RunFolder) -> ExitRecord | None:
+    """Of a damaged exit.json (a bad disk, half a copy) only that there was an end."""
     try:
         return msgspec.json.decode(folder.exit.read_bytes(), type=ExitRecord)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        begun = read_shepherd(folder)
+        written = folder.exit.stat().st_mtime
+        return ExitRecord(
+            run_id=folder.run_id,
+            attempt=begun.attempt if begun else 1,
+            outcome="lost",
+            reason="unknown",
+            message=one_line(f"exit.json is damaged, so nobody knows how it ended: {error}"),
+            started=begun.started if begun else written,
+            ended=written,
+            last_seq=0,
+        )
 
 
 class ExitFile:

@@ -45,7 +45,7 @@ def read_launch(folder: RunFolder) -> Launch:
         launch = msgspec.json.decode(folder.launch.read_bytes(), type=Launch)
     except FileNotFoundError:
         raise LaunchError(f"{folder.launch}: no such file; the first argument must be a run folder") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LaunchError(f"{folder.launch}: {error}") from None
     if not _RUN_ID.fullmatch(launch.run_id):
         raise LaunchError(f"{folder.launch}: run_id {launch.run_id!r} may hold only letters, digits, '-' and '_'")

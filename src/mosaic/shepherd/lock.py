@@ -14,7 +14,7 @@ from mosaic.paths import RunFolder
 class ShepherdInfo(msgspec.Struct, kw_only=True):
     run_id: str
     attempt: int
-    pid: int
+    pid: int  # 0: not known any more
     started: float
     start_ticks: int
     boot_id: str
@@ -37,10 +37,28 @@ def is_locked(folder: RunFolder) -> bool:
 
 
 def read_shepherd(folder: RunFolder) -> ShepherdInfo | None:
+    """Of a damaged shepherd.json (a bad disk, half a copy) as much as still matters: which attempt was begun."""
     try:
         return msgspec.json.decode(folder.shepherd.read_bytes(), type=ShepherdInfo)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        written = folder.shepherd.stat().st_mtime
+        attempt = _last_attempt(folder)
+        return ShepherdInfo(run_id=folder.run_id, attempt=attempt, pid=0, started=written, start_ticks=0, boot_id="")
+
+
+def _last_attempt(folder: RunFolder) -> int:
+    import sqlite3  # slow to load, and hardly ever needed here
+
+    from mosaic.store import RunReader, StoreError
+
+    try:
+        with RunReader(folder.store) as reader:
+            newest = reader.last_attempt()
+    except (StoreError, sqlite3.DatabaseError):
+        newest = None
+    return newest.attempt if newest is not None else 1
 
 
 def write_shepherd(folder: RunFolder, info: ShepherdInfo) -> None:

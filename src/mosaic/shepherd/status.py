@@ -7,9 +7,9 @@ from typing import Literal, cast
 
 from mosaic.paths import RunFolder
 from mosaic.shepherd.exit_record import ExitRecord, read_exit
-from mosaic.shepherd.launch import read_launch
+from mosaic.shepherd.launch import LaunchError, read_launch
 from mosaic.shepherd.lock import ShepherdInfo, is_locked, read_shepherd
-from mosaic.store import RunReader, StoreMissing
+from mosaic.store import RunReader, StoreError
 
 State = Literal["QUEUED", "STARTING", "RUNNING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED", "LOST"]
 LIVE_STATES: frozenset[State] = frozenset({"STARTING", "RUNNING", "PAUSED"})
@@ -28,7 +28,7 @@ class RunStatus:
 
 def read_status(folder: RunFolder) -> RunStatus:
     launched = folder.launch.exists()
-    attempt = read_launch(folder).attempt if launched else 0
+    attempt = _launched_attempt(folder) if launched else 0
     # The lock before the records: who lets go of it has written exit.json before.
     alive = launched and is_locked(folder)
     shepherd = read_shepherd(folder)
@@ -47,11 +47,19 @@ def read_status(folder: RunFolder) -> RunStatus:
     return RunStatus("QUEUED", attempt, alive=False)
 
 
+def _launched_attempt(folder: RunFolder) -> int:
+    try:
+        return read_launch(folder).attempt
+    except LaunchError:  # damaged; or of an attempt that was never begun, which has it written anew
+        begun = read_shepherd(folder)
+        return begun.attempt if begun else 0
+
+
 def _live_state(folder: RunFolder, attempt: int) -> tuple[State, str]:
     try:
         with RunReader(folder.store) as reader:
             newest = reader.last_attempt()
-    except StoreMissing:
+    except StoreError:  # not there yet; or damaged, which the shepherd is about to find
         return "STARTING", ""
     if newest is None or newest.attempt != attempt:
         return "STARTING", ""
