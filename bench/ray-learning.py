@@ -20,7 +20,8 @@ ONE_PROCESS = {"num_workers": 0, "num_envs_per_worker": 8}
 MANY_GAMES = {"num_workers": 0, "num_envs_per_worker": 32}
 SMALL_NETWORK = {"fcnet_hiddens": [64, 64]}
 BOARD_GAME = {
-    "lr": 0.001,
+    # Falling: what is left at the end are small mistakes.
+    "lr": [[0, 0.001], [300_000, 0.0001]],
     "train_batch_size_per_learner": 4000,
     "minibatch_size": 512,
     "num_epochs": 6,
@@ -28,6 +29,8 @@ BOARD_GAME = {
     "lambda_": 0.95,
     "model_config": {"fcnet_hiddens": [128, 128]},
 }
+# Half of the games against random play: who only meets what cannot be beaten learns to draw, not to punish mistakes.
+LEAGUE = {"snapshot_every": 15_000, "opponents": 2, "random_opponents": 2}
 TOGETHER = {
     "lr": 0.0005,
     "train_batch_size_per_learner": 2000,
@@ -95,7 +98,7 @@ TASKS = {
         BOARD_GAME,
         "SELF_PLAY",
         resources=MANY_GAMES,
-        league={"snapshot_every": 15_000},
+        league=LEAGUE,
     ),
     "connect_four": Task(
         {"family": "classic", "env_id": "connect_four_v3"},
@@ -104,7 +107,7 @@ TASKS = {
         BOARD_GAME,
         "SELF_PLAY",
         resources=MANY_GAMES,
-        league={"snapshot_every": 15_000},
+        league=LEAGUE,
     ),
     "spread_independent": Task(SPREAD, "PPO", 200_000, TOGETHER, "INDEPENDENT", seeds=(0, 1, 2), resources=MANY_GAMES),
     "spread_shared_value": Task(
