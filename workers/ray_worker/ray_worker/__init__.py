@@ -23,6 +23,7 @@ CAPABILITIES = WorkerCapabilities(
     max_agents=100,
     supports_checkpointing=True,
     supports_self_play=True,
+    supports_population_based_training=True,
     supports_pause_resume=True,
     estimated_memory_mb=1200,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import register_env
+from ray.tune.trainable import trainable
 
 from ray_worker.algo_params import ALGORITHMS
 from ray_worker.callbacks import RunCallbacks
@@ -43,6 +45,10 @@ MASKED_MODULES: dict[str, type] = {
 }
 # RLlib lets iterations of the asynchronous algorithms last 10 seconds, in which nothing is told and nobody obeys.
 ITERATION_S = 2
+
+
+# Each algorithm makes a folder there, for logs that nobody asked for; its own choice is the home folder.
+trainable.DEFAULT_STORAGE_PATH = tempfile.gettempdir()
 
 
 def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyPlan, seed: int) -> AlgorithmConfig:

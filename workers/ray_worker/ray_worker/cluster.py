@@ -15,6 +15,7 @@ import secrets
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ import psutil
 
 from mosaic.worker import ConfigError, refuse
 from ray_worker.config import ResourceConfig
-from ray_worker.scratch import RAY_FOLDER, SESSION_NAME, scratch_folder
+from ray_worker.scratch import RAY_FOLDER, SESSION_NAME, scratch_folder, temporary_files_in
 
 OBJECT_STORE_BYTES = 512 * 2**20
 CONNECT_S = 5.0
@@ -33,10 +34,14 @@ LOG_BYTES = 4 * 2**20
 
 
 @contextmanager
-def cluster(resources: ResourceConfig, attempt: int) -> Iterator[None]:
-    """The Ray that the config asks for."""
-    with joined_cluster(resources) if resources.address else own_cluster(resources, attempt):
-        yield
+def cluster(resources: ResourceConfig, attempt: int, cpus: int | None = None) -> Iterator[None]:
+    """The Ray that the config asks for; one of our own has that many CPUs, or what the config's processes need."""
+    if resources.address:
+        with scratch_folder(attempt) as folder, temporary_files_in(folder), joined_cluster(resources):
+            yield
+    else:
+        with own_cluster(resources, attempt, cpus):
+            yield
 
 
 @contextmanager
@@ -77,16 +82,21 @@ def check_reachable(address: str) -> None:
 
 def check_room(resources: ResourceConfig, cpus: int, where: str) -> None:
     """Ray waits silently and for ever for what it does not have."""
-    if resources.num_workers * resources.num_cpus + resources.num_learners > cpus:
+    if needed_cpus(resources) > cpus:
         allowed = f"what {where} can place: {cpus} CPUs for workers ({resources.num_cpus} each) and learners"
         raise ConfigError(refuse("resources.num_workers", resources.num_workers, allowed))
 
 
+def needed_cpus(resources: ResourceConfig) -> int:
+    """For the processes beside the one that trains."""
+    return resources.num_workers * resources.num_cpus + resources.num_learners
+
+
 @contextmanager
-def own_cluster(resources: ResourceConfig, attempt: int) -> Iterator[None]:
+def own_cluster(resources: ResourceConfig, attempt: int, cpus: int | None = None) -> Iterator[None]:
     """A Ray instance with as many CPUs as the run asks for."""
-    others = resources.num_workers * resources.num_cpus + resources.num_learners
-    with scratch_folder(attempt) as folder:
+    others = needed_cpus(resources) if cpus is None else cpus
+    with scratch_folder(attempt) as folder, temporary_files_in(folder):
         _prepare_environment(folder)
         handlers = _handlers()
         import ray
@@ -174,3 +184,5 @@ def quieten() -> None:
     """Warnings about RLlib's own API and missing GPU tools are nobody's news; errors still reach the log."""
     for name in ("ray", "ray.rllib", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # RLlib registers its wrapper anew for each algorithm that it builds.
+    warnings.filterwarnings("ignore", message=".*Overriding environment")

@@ -124,6 +124,38 @@ class LeagueConfig:
 
 
 @dataclass(frozen=True)
+class PopulationConfig:
+    """Population-based training: several trainings at once; at each exchange the worst go on from the best ones' state
+    with hyperparameters changed a little."""
+
+    size: Annotated[
+        int, Meta(ge=0, le=100, description="Trainings in the population; 0: a single one, no population")
+    ] = 0
+    interval: Annotated[int, Meta(ge=1, description="Environment steps of each training between two exchanges")] = (
+        20_000
+    )
+    mutations: Annotated[
+        dict[str, Any],
+        Meta(
+            description="Which hyperparameters differ: name -> list of values, or {low, high, log} (log: true draws "
+            "magnitudes alike)"
+        ),
+    ] = field(default_factory=dict)
+    metric: Annotated[
+        str, Meta(description="What is compared, of the metrics that a training tells; more is better")
+    ] = "episode_return_mean"
+    replaced: Annotated[
+        float, Meta(gt=0, le=0.5, description="Share of the population that gives up its state at an exchange")
+    ] = 0.25
+    resample_probability: Annotated[
+        float, Meta(ge=0, le=1, description="How often a hyperparameter is drawn anew instead of changed by a fifth")
+    ] = 0.25
+    at_once: Annotated[
+        int, Meta(ge=0, le=100, description="How many train at the same time; 0: as many as there are CPUs for")
+    ] = 0
+
+
+@dataclass(frozen=True)
 class RayWorkerConfig:
     run_id: Annotated[str, Meta(description="Identifies the run; the platform fills it in")] = ""
     environment: EnvironmentConfig = EnvironmentConfig()
@@ -134,3 +166,4 @@ class RayWorkerConfig:
     resources: ResourceConfig = ResourceConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     league: LeagueConfig = LeagueConfig()
+    population: PopulationConfig = PopulationConfig()

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mosaic.worker.telemetry import TelemetryEmitter
+from mosaic.worker.telling import Teller
 from ray_worker import policy_file
 from ray_worker.config import LeagueConfig, Matchmaking, PolicyConfiguration, RayWorkerConfig
 from ray_worker.evaluation_results import Record
@@ -82,7 +82,7 @@ class League:
         self._snapshot(algorithm, 0)
         self._seat(algorithm)
 
-    def after_iteration(self, algorithm: Algorithm, step: int, telemetry: TelemetryEmitter) -> None:
+    def after_iteration(self, algorithm: Algorithm, step: int, telemetry: Teller) -> None:
         if step < self.state.next_snapshot:
             return
         if self._config.evaluation_games:

@@ -9,6 +9,7 @@ from mosaic.worker import Command, Run
 from ray_worker.cluster import cluster
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFactory, EnvironmentFacts
+from ray_worker.mutations import cpus_for_population
 from ray_worker.policies import PolicyPlan, plan_policies
 from ray_worker.saving import card_facts, resume_folder, save
 
@@ -37,11 +38,19 @@ class RayWorkerRuntime:
 
     def run(self) -> Mapping[str, Any]:
         """Train with the Ray that the config asks for."""
-        with cluster(self._config.resources, self._run.attempt):
+        cpus = cpus_for_population(self._config) if self._config.population.size else None
+        with cluster(self._config.resources, self._run.attempt, cpus):
             return self.train()
 
     def train(self) -> Mapping[str, Any]:
         """Train with the Ray that is there, up to the budget or until told to stop."""
+        if self._config.population.size:
+            from ray_worker.population import Population
+
+            return Population(self._config, self._run, self._card).train()
+        return self._train_one()
+
+    def _train_one(self) -> Mapping[str, Any]:
         # Not at the top: RLlib takes seconds to import, and a bad config should be told at once.
         from ray_worker.listening import listening
         from ray_worker.training import Training, TrainingState, read_state

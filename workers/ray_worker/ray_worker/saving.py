@@ -26,6 +26,7 @@ def card_facts(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyPla
             "family": config.environment.family.value,
             "policy_configuration": config.policy_configuration.value,
             "policies": sorted(plan.policies),
+            **({"population": config.population.size} if config.population.size else {}),
         },
     }
 

@@ -18,6 +18,7 @@ PREFIX = "mosaic-ray-"
 LOCK = "lock"
 RAY_FOLDER = "r"
 SESSION_NAME = "s"
+TEMPORARY_FOLDER = "t"
 # Linux allows 107 bytes for the path of a socket; this is Ray's longest.
 LONGEST = 107 - len(f"/{RAY_FOLDER}1/{SESSION_NAME}/sockets/plasma_store")
 
@@ -40,6 +41,23 @@ def scratch_folder(attempt: int) -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Let this process and those that it starts make their temporary files there."""
+    place = folder / TEMPORARY_FOLDER
+    place.mkdir(mode=0o700)
+    variable, directory = os.environ.get("TMPDIR"), tempfile.tempdir
+    os.environ["TMPDIR"] = tempfile.tempdir = str(place)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = directory
+        if variable is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = variable
 
 
 def remove_abandoned() -> None:

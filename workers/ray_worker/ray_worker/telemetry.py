@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from mosaic.worker.telemetry import TelemetryEmitter
+from mosaic.worker.telling import Teller
 from ray_worker.callbacks import EPISODES
 from ray_worker.policies import SHARED
 
@@ -31,7 +31,7 @@ NOT_ABOUT_LEARNING = ("num_", "weights_seq_no", "module_train_batch_size", "lear
 class Reporter:
     """Turns each training result into metrics and episodes."""
 
-    def __init__(self, telemetry: TelemetryEmitter, episodes_before: int = 0) -> None:
+    def __init__(self, telemetry: Teller, episodes_before: int = 0) -> None:
         self._telemetry = telemetry
         self._process = psutil.Process()
         self._process.cpu_percent()

@@ -6,6 +6,7 @@ A run has one of these; each trial of a population has one in its own process.
 from __future__ import annotations
 
 import pickle
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
 
-from mosaic.worker.telemetry import TelemetryEmitter
+from mosaic.worker.telling import Teller
 from ray_worker import building, export
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFacts
@@ -44,7 +45,7 @@ class Training:
         config: RayWorkerConfig,
         facts: EnvironmentFacts,
         plan: PolicyPlan,
-        telemetry: TelemetryEmitter,
+        telemetry: Teller,
         resume: Path | None = None,
     ) -> None:
         self._config = config
@@ -94,14 +95,23 @@ class Training:
 
     def stop(self) -> None:
         self.algorithm.stop()
+        shutil.rmtree(self.algorithm.logdir, ignore_errors=True)
 
     def _restore(self, folder: Path) -> None:
         self.algorithm.restore_from_path(str(folder / ALGORITHM_FOLDER))
+        # The optimizers came with the learning rates of then, and RLlib would correct them after one more iteration.
+        step = self.state.step
+        self.algorithm.learner_group.foreach_learner(lambda learner: _set_learning_rates(learner, step))
         # RLlib's checkpoints leave the replay buffer out. It is pickled, as all of RLlib's own state is.
         if (folder / BUFFER_FILE).exists() and self._config.checkpoint.replay_buffer:
             self.algorithm.local_replay_buffer.set_state(pickle.loads((folder / BUFFER_FILE).read_bytes()))
         if self.league:
             self.league.restore(folder)
+
+
+def _set_learning_rates(learner: Any, step: int) -> None:
+    for optimizer, schedule in learner._optimizer_lr_schedules.items():
+        learner._set_optimizer_lr(optimizer, lr=schedule.update(timestep=step))
 
 
 def read_state(folder: Path) -> TrainingState:

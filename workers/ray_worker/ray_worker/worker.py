@@ -12,6 +12,7 @@ from ray_worker import CAPABILITIES, __version__
 from ray_worker.algo_params import described_algorithms
 from ray_worker.cluster import check_reachable, check_room
 from ray_worker.config import RayWorkerConfig, ResourceConfig
+from ray_worker.mutations import check_population
 
 
 class RayWorker(Worker[RayWorkerConfig]):
@@ -52,6 +53,7 @@ class RayWorker(Worker[RayWorkerConfig]):
         from ray_worker.policies import plan_policies
 
         check_resources(config.resources)
+        check_population(config)
         plan_policies(config, EnvironmentFactory(config.environment).facts())
 
     def run(self, config: RayWorkerConfig, run: Run) -> Mapping[str, Any]:

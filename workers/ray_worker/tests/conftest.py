@@ -13,6 +13,7 @@ import pytest
 
 from mosaic.worker.config import build_config
 from mosaic.worker.control import Command, Control
+from mosaic.worker.messages import Message
 from mosaic.worker.run import Run, RunPlace
 from ray_worker.cluster import own_cluster
 from ray_worker.config import RayWorkerConfig, ResourceConfig
@@ -32,6 +33,7 @@ class Told:
     episodes: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[tuple[int, Path]] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
+    children: dict[str, list[Message]] = field(default_factory=dict)
     folder: Path = Path()
     summary: dict[str, Any] = field(default_factory=dict)
 
@@ -45,6 +47,10 @@ class Told:
 
     def checkpoint(self, step: int, path: str) -> None:
         self.checkpoints.append((step, self.folder / path))
+
+    def emit(self, message: Message) -> None:
+        """What the members of a population say."""
+        self.children.setdefault(message.child, []).append(message)
 
     def log(self, message: str, **_: Any) -> None:
         self.logs.append(message)
@@ -107,7 +113,8 @@ def make_config(**changes: Any) -> RayWorkerConfig:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[None]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    tmp_path_factory.getbasetemp()  # now, or it would lie where Ray's temporary files do
     with own_cluster(ResourceConfig(num_workers=2), 1):
         yield
 

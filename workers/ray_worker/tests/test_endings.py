@@ -119,7 +119,8 @@ def live_run(tmp_path: Path) -> Iterator[LiveRun]:
 
 
 def ray_folders() -> set[Path]:
-    return set(Path("/tmp").glob("ray*")) | {path for path in (Path.home() / ".ray",) if path.exists()}
+    home = Path.home()
+    return {*Path("/tmp").glob("ray*"), *home.glob(".ray*"), *home.glob("ray_results/*")}
 
 
 def test_a_cancelled_run_saves_and_is_resumed_and_a_killed_one_leaves_nothing(live_run: LiveRun) -> None:
