@@ -16,7 +16,15 @@ __version__ = "0.1.0"
 
 CAPABILITIES = WorkerCapabilities(
     worker_type="ray",
-    supported_paradigms=("single_agent", "parameter_sharing", "independent", "self_play", "shared_value_function"),
+    supported_paradigms=(
+        "single_agent",
+        "parameter_sharing",
+        "independent",
+        "self_play",
+        "shared_value_function",
+        "mapping",
+        "population",
+    ),
     env_families=("gymnasium", "sisl", "classic", "butterfly", "mpe"),
     action_spaces=("discrete", "box"),
     observation_spaces=("box", "discrete", "dict"),

@@ -16,9 +16,18 @@ from ray_worker.algo_params import ALGORITHMS
 from ray_worker.callbacks import RunCallbacks
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFacts
-from ray_worker.modules import MaskedAPPOModule, MaskedDQNModule, MaskedPPOModule, MaskedSACModule, RandomModule
+from ray_worker.mapping import PolicySpec
+from ray_worker.modules import (
+    PLAYER,
+    MaskedAPPOModule,
+    MaskedDQNModule,
+    MaskedPPOModule,
+    MaskedSACModule,
+    PlayedModule,
+    RandomModule,
+)
 from ray_worker.observations import Codec
-from ray_worker.policies import AgentMapping, PolicyPlan, PolicySpec, SeatMapping
+from ray_worker.policies import AgentMapping, PolicyPlan, SeatMapping
 from ray_worker.rllib_env import MultiAgentGame, make_single
 from ray_worker.runners import MultiRunner, SingleRunner
 from ray_worker.schema_source import REPLAY, REPLAY_PRIORITISED, load_config_class
@@ -75,12 +84,7 @@ def build_config(config: RayWorkerConfig, facts: EnvironmentFacts, plan: PolicyP
     built.fault_tolerance(restart_failed_env_runners=True)
     built.env_runners(env_runner_cls=SingleRunner if facts.is_single else MultiRunner)
     _place(built, config, fragment)
-    specs = {
-        name: RLModuleSpec(module_class=RandomModule)
-        if name in plan.random
-        else _module_spec(config.training.algorithm, spec, model)
-        for name, spec in plan.policies.items()
-    }
+    specs = {name: _policy_module(config.training.algorithm, plan, name, model) for name in plan.policies}
     if facts.is_single:
         built.rl_module(rl_module_spec=next(iter(specs.values())))
     else:
@@ -131,6 +135,14 @@ def _place(built: AlgorithmConfig, config: RayWorkerConfig, fragment: Any) -> No
         **({} if fragment is None else {"rollout_fragment_length": fragment}),
     )
     built.learners(num_learners=resources.num_learners, num_gpus_per_learner=resources.num_gpus)
+
+
+def _policy_module(algorithm: str, plan: PolicyPlan, name: str, model: dict[str, Any]) -> RLModuleSpec:
+    if name in plan.random:
+        return RLModuleSpec(module_class=RandomModule)
+    if name in plan.players:
+        return RLModuleSpec(module_class=PlayedModule, model_config={PLAYER: plan.players[name]})
+    return _module_spec(algorithm, plan.policies[name], model)
 
 
 def _module_spec(algorithm: str, spec: PolicySpec, model: dict[str, Any]) -> RLModuleSpec:

@@ -27,6 +27,14 @@ class PolicyConfiguration(Enum):
     INDEPENDENT = "INDEPENDENT"
     SELF_PLAY = "SELF_PLAY"
     SHARED_VALUE_FUNCTION = "SHARED_VALUE_FUNCTION"
+    MAPPING = "MAPPING"
+
+
+class PolicyKind(Enum):
+    TRAINED = "TRAINED"
+    FROZEN = "FROZEN"
+    RANDOM = "RANDOM"
+    SCRIPTED = "SCRIPTED"
 
 
 class Matchmaking(Enum):
@@ -124,6 +132,41 @@ class LeagueConfig:
 
 
 @dataclass(frozen=True)
+class MappedPolicyConfig:
+    """One policy of a MAPPING: what plays it, and whether it learns."""
+
+    kind: Annotated[PolicyKind, Meta(description="Whether it learns, and if not, what plays instead")] = (
+        PolicyKind.TRAINED
+    )
+    checkpoint: Annotated[str, Meta(description="FROZEN: the folder of a checkpoint of this worker")] = ""
+    policy: Annotated[
+        str, Meta(description="FROZEN: which of its policies, such as a snapshot; empty: the only one that it has")
+    ] = ""
+    explore: Annotated[bool, Meta(description="FROZEN: draw actions as in training instead of taking the best")] = False
+    script: Annotated[
+        str,
+        Meta(
+            description="SCRIPTED: FILE.py:NAME or MODULE:NAME, a function (observation, info) that returns an action"
+        ),
+    ] = ""
+
+
+@dataclass(frozen=True)
+class MappingConfig:
+    """MAPPING: who plays with which policy."""
+
+    agents: Annotated[dict[str, str], Meta(description="Agent or team -> policy; an agent's own entry goes first")] = (
+        field(default_factory=dict)
+    )
+    teams: Annotated[
+        dict[str, list[str]], Meta(description="Team -> its agents, by name or by pattern such as adversary_*")
+    ] = field(default_factory=dict)
+    policies: Annotated[
+        dict[str, MappedPolicyConfig], Meta(description="Policy -> what it is; one that is not named here is trained")
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class PopulationConfig:
     """Population-based training: several trainings at once; at each exchange the worst go on from the best ones' state
     with hyperparameters changed a little."""
@@ -166,4 +209,5 @@ class RayWorkerConfig:
     resources: ResourceConfig = ResourceConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     league: LeagueConfig = LeagueConfig()
+    mapping: MappingConfig = MappingConfig()
     population: PopulationConfig = PopulationConfig()

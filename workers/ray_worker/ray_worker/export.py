@@ -17,8 +17,9 @@ from torch import nn
 
 from ray_worker import policy_file
 from ray_worker.config import RayWorkerConfig
+from ray_worker.mapping import FrozenPlayer, PolicySpec
 from ray_worker.network import Layer
-from ray_worker.policies import PolicyPlan, PolicySpec
+from ray_worker.policies import RANDOM, PolicyPlan
 from ray_worker.policy_file import ActionSpec, PolicyEntry, PolicyFile
 
 ACTIVATIONS: dict[type[nn.Module], Any] = {nn.Tanh: "tanh", nn.ReLU: "relu", nn.SiLU: "silu"}
@@ -45,12 +46,21 @@ def write_policies(
     for name, weights in (snapshots or {}).items():
         entries[name] = entries[plan.trained[0]]
         save_file(weights, policy_file.weights_path(folder, name))
+    others = dict.fromkeys(set(plan.random) & set(plan.mapping.values()), RANDOM)
+    for name, player in plan.players.items():
+        if isinstance(player, FrozenPlayer):
+            source = Path(player.checkpoint)
+            entries[name] = policy_file.read(source).policies[player.policy]
+            save_file(policy_file.load_weights(source, player.policy), policy_file.weights_path(folder, name))
+        else:
+            others[name] = player.script
     content = PolicyFile(
         algorithm=config.training.algorithm,
         environment=msgspec.to_builtins(config.environment),
         policies=entries,
         mapping=dict(plan.mapping),
         codecs=dict(plan.codecs),
+        others=others,
     )
     policy_file.write(folder, content)
 

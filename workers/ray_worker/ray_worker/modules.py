@@ -1,6 +1,6 @@
 """RLlib's default networks with action masks: what is not allowed gets no probability. The batch stays as it is.
 
-And a module that has no network and plays at random.
+And modules without a network: one plays at random, for the other somebody else does.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from ray_worker.rllib_env import MASK, OBSERVATIONS
 
 # As good as minus infinity for a softmax, and still a number in entropies.
 FORBIDDEN = -1e9
+# Where a PlayedModule finds its player.
+PLAYER = "player"
 
 
 def split(batch: Mapping[str, Any], key: str = Columns.OBS) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -128,8 +130,31 @@ class RandomModule(RandomRLModule):
         if isinstance(space, spaces.Discrete):
             allowed = seen[MASK] if isinstance(seen, Mapping) else torch.ones(len(seen), int(space.n))
             return {Columns.ACTIONS: torch.multinomial(allowed, 1).squeeze(-1)}
-        # RLlib stretches what is bounded on both sides from -1 to 1.
-        bounded = bool(np.all(space.bounded_below & space.bounded_above))
-        draw = torch.rand if bounded else torch.randn
+        draw = torch.rand if is_stretched(space) else torch.randn
         actions = draw((len(seen), *space.shape))
-        return {Columns.ACTIONS: 2 * actions - 1 if bounded else actions}
+        return {Columns.ACTIONS: 2 * actions - 1 if is_stretched(space) else actions}
+
+
+class PlayedModule(RandomModule):
+    """Somebody else chooses: a frozen policy or a script. Its `model_config` holds the player."""
+
+    def setup(self) -> None:
+        super().setup()
+        # RLlib has seeded NumPy's own generator for this process.
+        self._act = self.model_config[PLAYER].load(int(np.random.randint(2**31)))
+
+    def _forward(self, batch: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        seen = batch[Columns.OBS]
+        masks = seen[MASK].numpy() if isinstance(seen, Mapping) else None
+        rows = (seen[OBSERVATIONS] if isinstance(seen, Mapping) else seen).numpy()
+        actions = [self._act(row, None if masks is None else masks[n]) for n, row in enumerate(rows)]
+        space = self.action_space
+        chosen = np.asarray(actions, space.dtype)
+        if is_stretched(space):
+            chosen = 2 * (chosen - space.low) / (space.high - space.low) - 1
+        return {Columns.ACTIONS: torch.from_numpy(chosen)}
+
+
+def is_stretched(space: spaces.Space[Any]) -> bool:
+    """Whether RLlib stretches actions from -1 to 1 to the bounds: where there are some on both sides."""
+    return isinstance(space, spaces.Box) and bool(np.all(space.bounded_below & space.bounded_above))

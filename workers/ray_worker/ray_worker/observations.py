@@ -6,6 +6,7 @@ flat or as they are, images small and gray, categories one-hot. An `action_mask`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -68,6 +69,12 @@ class Codec(msgspec.Struct, frozen=True):
             return values.astype(np.float32)
         flat = values.astype(np.float32).reshape(-1)
         return flat if flat.size == self.size else np.concatenate((flat, np.zeros(self.size - flat.size, np.float32)))
+
+    def decode(self, encoded: Array) -> Any:
+        """The observation again, in the environment's shape; of an image, what the network gets to see."""
+        if self.kind == "category":
+            return int(encoded.argmax())
+        return encoded if self.kind == "image" else encoded.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
 
     def mask(self, observation: Any, info: Mapping[str, Any] | None = None) -> Array | None:
         """Which actions are allowed, from the observation or the info; None: all."""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium.spaces as spaces
 import numpy as np
 
 from mosaic.worker import ConfigError, refuse
+from mosaic.worker.config import as_dict
 from ray_worker.algo_params import ALGORITHMS
-from ray_worker.config import PolicyConfiguration, RayWorkerConfig
+from ray_worker.config import (
+    MappedPolicyConfig,
+    MappingConfig,
+    PolicyConfiguration,
+    PolicyKind,
+    RayWorkerConfig,
+)
 from ray_worker.environments import EnvironmentFacts, action_kind
+from ray_worker.mapping import FrozenPlayer, Player, PolicySpec, ScriptPlayer, check_settings, policy_of_each
 from ray_worker.observations import Codec
 
 SHARED = "shared"
@@ -22,14 +30,6 @@ CENTRAL_ALGORITHMS = ("PPO", "A2C")
 MAIN = "main"
 OPPONENT = "opponent"
 RANDOM = "random"
-
-
-@dataclass(frozen=True)
-class PolicySpec:
-    """What one policy sees and does."""
-
-    codec: Codec
-    action_space: spaces.Space[Any]
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,24 @@ class PolicyPlan:
     # Policies that never learn: with weights of others, and with none.
     frozen: tuple[str, ...] = ()
     random: tuple[str, ...] = ()
+    # Policies that somebody else plays: frozen ones of another run, and scripts.
+    players: Mapping[str, Player] = field(default_factory=dict)
     # One critic judges the state of all agents together.
     central: bool = False
 
     @property
     def trained(self) -> list[str]:
-        return [name for name in self.policies if name not in (*self.frozen, *self.random)]
+        return [name for name in self.policies if name not in (*self.frozen, *self.random, *self.players)]
 
 
 def plan_policies(config: RayWorkerConfig, facts: EnvironmentFacts) -> PolicyPlan:
     """The plan, or a ConfigError that says why the environment and the policies do not go together."""
     _check_actions(config, facts)
+    if config.policy_configuration is PolicyConfiguration.MAPPING:
+        return _plan_mapping(config, facts)
+    if config.mapping != MappingConfig():
+        allowed = "nothing, unless policy_configuration is MAPPING"
+        raise ConfigError(refuse("mapping", as_dict(config.mapping), allowed))
     specs = {agent: PolicySpec(facts.codecs[agent], facts.action_spaces[agent]) for agent in facts.agents}
     if config.policy_configuration is PolicyConfiguration.SHARED_VALUE_FUNCTION:
         _check_central(config, facts)
@@ -64,8 +71,7 @@ def plan_policies(config: RayWorkerConfig, facts: EnvironmentFacts) -> PolicyPla
         allowed = f"PARAMETER_SHARING ({config.environment.env_id} has one agent, who cannot play against itself)"
         raise ConfigError(refuse("policy_configuration", config.policy_configuration.value, allowed))
     first = facts.agents[0]
-    for agent in facts.agents[1:]:
-        _check_alike(config, first, specs[first], agent, specs[agent])
+    _check_alike("policy_configuration", config.policy_configuration.value, "INDEPENDENT", specs)
     if self_play:
         slots = tuple(f"{OPPONENT}_{index}" for index in range(config.league.opponents))
         dice = tuple(f"{RANDOM}_{index}" for index in range(config.league.random_opponents))
@@ -91,17 +97,58 @@ def _check_actions(config: RayWorkerConfig, facts: EnvironmentFacts) -> None:
             raise ConfigError(refuse("environment.env_id", config.environment.env_id, text))
 
 
-def _check_alike(config: RayWorkerConfig, first: str, one: PolicySpec, agent: str, other: PolicySpec) -> None:
-    given = config.policy_configuration.value
-    if one.action_space != other.action_space:
-        allowed = f"INDEPENDENT ({first} acts in {one.action_space}, {agent} in {other.action_space})"
-        raise ConfigError(refuse("policy_configuration", given, allowed))
-    if one.codec.encoded_shape != other.codec.encoded_shape:
-        allowed = (
-            f"INDEPENDENT, or environment.wrappers.pad_observations = true ({first} sees {one.codec.encoded_shape}, "
-            f"{agent} {other.codec.encoded_shape})"
-        )
-        raise ConfigError(refuse("policy_configuration", given, allowed))
+def _check_alike(field: str, given: str, instead: str, specs: Mapping[str, PolicySpec]) -> None:
+    """Those who share a policy see and do the same kind of thing; else the error says what to do instead."""
+    (first, one), *others = specs.items()
+    for agent, other in others:
+        if one.action_space != other.action_space:
+            allowed = f"{instead} ({first} acts in {one.action_space}, {agent} in {other.action_space})"
+            raise ConfigError(refuse(field, given, allowed))
+        if one.codec.encoded_shape != other.codec.encoded_shape:
+            allowed = (
+                f"{instead}, or environment.wrappers.pad_observations = true ({first} sees {one.codec.encoded_shape}, "
+                f"{agent} {other.codec.encoded_shape})"
+            )
+            raise ConfigError(refuse(field, given, allowed))
+
+
+def _plan_mapping(config: RayWorkerConfig, facts: EnvironmentFacts) -> PolicyPlan:
+    """Each agent with the policy that the config gives it."""
+    if facts.is_single:
+        allowed = f"PARAMETER_SHARING ({config.environment.env_id} has one agent)"
+        raise ConfigError(refuse("policy_configuration", config.policy_configuration.value, allowed))
+    wanted = policy_of_each(config.mapping, facts.agents)
+    policies: dict[str, PolicySpec] = {}
+    mapping: dict[str, str] = {}
+    players: dict[str, Player] = {}
+    dice = []
+    for name in dict.fromkeys(wanted.values()):
+        specs = {
+            agent: PolicySpec(facts.codecs[agent], facts.action_spaces[agent])
+            for agent in facts.agents
+            if wanted[agent] == name
+        }
+        settings = config.mapping.policies.get(name, MappedPolicyConfig())
+        check_settings(name, settings)
+        if settings.kind is PolicyKind.SCRIPTED:
+            # A script is told who it plays, so each agent has its own.
+            for agent, spec in specs.items():
+                own = name if len(specs) == 1 else f"{name}-{agent}"
+                policies[own], mapping[agent] = spec, own
+                players[own] = ScriptPlayer.of(f"mapping.policies.{name}.script", settings, agent, spec.codec)
+            continue
+        _check_alike(f"mapping.agents.{next(iter(specs))}", name, "a policy for each of them", specs)
+        policies[name] = next(iter(specs.values()))
+        mapping |= dict.fromkeys(specs, name)
+        if settings.kind is PolicyKind.RANDOM:
+            dice.append(name)
+        elif settings.kind is PolicyKind.FROZEN:
+            players[name] = FrozenPlayer.of(name, settings, config.environment.env_id, specs)
+    plan = PolicyPlan(policies, mapping, facts.codecs, random=tuple(dice), players=players)
+    if not plan.trained:
+        allowed = f"at least one policy of kind TRAINED (among {', '.join(policies)})"
+        raise ConfigError(refuse("mapping.policies", dict.fromkeys(policies, "does not learn"), allowed))
+    return plan
 
 
 def _check_central(config: RayWorkerConfig, facts: EnvironmentFacts) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from mosaic.worker import CheckpointError
 from mosaic.worker.checkpoints import verify
 from ray_worker import policy_file
+from ray_worker.mapping import load_script
 from ray_worker.policy_file import NetworkPolicy, PolicyFile
 
 Info = Mapping[str, Any]
@@ -51,7 +52,18 @@ class RayPolicyActor:
             if len(self._policies) > 1 or len(set(self.content.codecs.values())) > 1:
                 raise ValueError(f"info.agent: got {agent!r}, allowed: one of {', '.join(self._mapping)}")
             agent = next(iter(self._mapping))
-        return self._policies[self._mapping[agent]].act(self.content.codecs[agent], observation, info)
+        policy = self._mapping[agent]
+        if policy not in self._policies:
+            raise ValueError(f"info.agent: got {agent!r}, whom {self.content.others[policy]} played: give it an actor")
+        return self._policies[policy].act(self.content.codecs[agent], observation, info)
+
+    def not_learned(self) -> dict[str, str]:
+        """The agents that no network plays: by `random`, or by which script."""
+        return {
+            agent: self.content.others[policy]
+            for agent, policy in self._mapping.items()
+            if policy not in self._policies
+        }
 
 
 class RandomActor:
@@ -70,6 +82,21 @@ class RandomActor:
             return int(self._random.choice(allowed))
         assert isinstance(space, spaces.Box)
         return self._random.uniform(space.low, space.high).astype(np.float32)
+
+
+class ScriptActor:
+    """A function of the user's plays one agent."""
+
+    def __init__(self, script: str, agent: str) -> None:
+        self.name = script
+        self._agent = agent
+        self._function = load_script(script)
+
+    def select_action(self, observation: Any, info: Info) -> Any:
+        if isinstance(observation, Mapping) and "action_mask" in observation:
+            info = {**info, "action_mask": observation["action_mask"]}
+            observation = observation["observation"]
+        return self._function(observation, {**info, "agent": self._agent})
 
 
 class RayPolicyController:

@@ -13,7 +13,8 @@ from ray_worker.config import EnvironmentConfig, EnvironmentFamily
 from ray_worker.environments import EnvironmentFactory
 from ray_worker.evaluation_results import EpisodeMetrics, EvaluationResults, judge
 from ray_worker.games import Game
-from ray_worker.policy_actor import RayPolicyActor, RayPolicyController
+from ray_worker.policies import RANDOM
+from ray_worker.policy_actor import RandomActor, RayPolicyActor, RayPolicyController, ScriptActor
 
 
 class Actor(Protocol):
@@ -33,6 +34,8 @@ class EvaluationConfig:
     seed: int = 0
     # Agent -> team; agents that are left out are teams of their own.
     teams: Mapping[str, str] = field(default_factory=dict)
+    # Let the scripts that the checkpoint names play where they did in training: runs their code.
+    scripts: bool = False
 
 
 class PolicyEvaluator:
@@ -95,7 +98,26 @@ def run_evaluation(config: EvaluationConfig) -> EvaluationResults:
     if config.num_episodes < 1:
         raise ConfigError(refuse("num_episodes", config.num_episodes, "an integer >= 1"))
     with PolicyEvaluator(config.environment or _environment_of(config.actor), config.teams) as evaluator:
-        return evaluator.evaluate(config.actor, config.num_episodes, seed=config.seed)
+        actor = config.actor
+        if isinstance(actor, RayPolicyActor) and actor.not_learned():
+            actor = _with_the_others(actor, evaluator.game, config)
+        return evaluator.evaluate(actor, config.num_episodes, seed=config.seed)
+
+
+def _with_the_others(actor: RayPolicyActor, game: Game, config: EvaluationConfig) -> RayPolicyController:
+    """Beside what has learned play those who did in training."""
+    seats: dict[str, Any] = dict.fromkeys(game.agents, actor)
+    for agent, player in actor.not_learned().items():
+        if player == RANDOM:
+            seats[agent] = RandomActor(game.action_spaces, seed=config.seed)
+        elif config.scripts:
+            seats[agent] = ScriptActor(player, agent)
+        else:
+            allowed = (
+                f"true, so that {player} plays {agent} as in training, or a RayPolicyController with another actor"
+            )
+            raise ConfigError(refuse("scripts", False, allowed))
+    return RayPolicyController(seats)
 
 
 def _environment_of(actor: RayPolicyActor | RayPolicyController) -> EnvironmentConfig:

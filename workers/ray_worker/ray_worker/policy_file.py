@@ -53,6 +53,8 @@ class PolicyFile(msgspec.Struct, frozen=True, kw_only=True):
     mapping: dict[str, str]
     # What each agent sees; agents that share a policy may differ in it.
     codecs: dict[str, Codec]
+    # Policies of the mapping that are no network: "random", or the script that plays.
+    others: dict[str, str] = {}
 
     @property
     def environment_config(self) -> EnvironmentConfig:
@@ -102,8 +104,10 @@ class NetworkPolicy:
         return cls(entry, network, explore=explore, seed=seed)
 
     def act(self, codec: Codec, observation: Any, info: Mapping[str, Any] | None = None) -> Any:
-        output = self._network(codec.encode(observation)[None])[0]
-        return self.choose(output, codec.mask(observation, info))
+        return self.act_on(codec.encode(observation), codec.mask(observation, info))
+
+    def act_on(self, encoded: NDArray[np.float32], mask: NDArray[np.float32] | None) -> Any:
+        return self.choose(self._network(encoded[None])[0], mask)
 
     def choose(self, output: NDArray[np.float32], mask: NDArray[np.float32] | None) -> Any:
         action = self._entry.action

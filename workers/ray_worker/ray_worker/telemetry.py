@@ -15,6 +15,7 @@ from ray_worker.policies import SHARED
 
 RESOURCES_EVERY_S = 10.0
 ALL_MODULES = "__all_modules__"
+LOSS = "total_loss"
 TIMERS = {
     "env_runner_sampling_timer": "time/sample_s",
     "learner_update_timer": "time/learn_s",
@@ -78,7 +79,8 @@ class Reporter:
 def learner_scalars(learners: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Every number that a learner logged, as `learner/<policy>/<name>`."""
     for policy, logged in learners.items():
-        if policy == ALL_MODULES or not isinstance(logged, Mapping):
+        # Of policies that do not learn, RLlib still counts something.
+        if policy == ALL_MODULES or not isinstance(logged, Mapping) or LOSS not in logged:
             continue
         for name, value in logged.items():
             if not name.startswith(NOT_ABOUT_LEARNING) and _is_number(value):

@@ -17,10 +17,10 @@ from ray.rllib.utils.spaces.space_utils import unsquash_action
 from ray_worker import algo_params, schema_source
 from ray_worker.building import GRID_FILTERS, IMAGE_FILTERS
 from ray_worker.export import action_spec, layers_of
+from ray_worker.mapping import PolicySpec
 from ray_worker.modules import MaskedPPOModule
 from ray_worker.network import Network
 from ray_worker.observations import codec_for
-from ray_worker.policies import PolicySpec
 from ray_worker.policy_file import stretch
 
 VECTOR = spaces.Box(-1, 1, (7,), np.float32)
