@@ -194,7 +194,12 @@ class PopulationConfig:
         float, Meta(ge=0, le=1, description="How often a hyperparameter is drawn anew instead of changed by a fifth")
     ] = 0.25
     at_once: Annotated[
-        int, Meta(ge=0, le=100, description="How many train at the same time; 0: as many as there are CPUs for")
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="How many train at the same time; 0: as many as there are CPUs for (in a cluster: always)",
+        ),
     ] = 0
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from ray import tune
 from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.schedulers import PopulationBasedTraining
+from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from mosaic.worker import Command, Run
 from mosaic.worker.config import as_dict
@@ -93,6 +94,10 @@ class Population:
         self._stop_by: float | None = None
         self.failure = ""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Tune writes down what it would begin again from, this included; a run goes on from its own checkpoints."""
+        return (object, ())
+
     def train(self) -> Mapping[str, Any]:
         for member in self.members:
             self._tell_begin(member, from_step=member.step if member.folder else None)
@@ -122,6 +127,7 @@ class Population:
             TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1",
             TUNE_DISABLE_SIGINT_HANDLER="1",
             RAY_CHDIR_TO_TRIAL_DIR="0",
+            RAY_AIR_NEW_OUTPUT="0",
             TUNE_DISABLE_STRICT_METRIC_CHECKING="1",
         )
         try:
@@ -137,6 +143,7 @@ class Population:
                 },
                 resources_per_trial=_resources(self._config),
                 scheduler=self._scheduler(),
+                search_alg=_Starts(self),
                 stop=ear,
                 callbacks=[_Callbacks(self, ear)],
                 checkpoint_config=tune.CheckpointConfig(num_to_keep=KEEP, checkpoint_at_end=True),
@@ -236,6 +243,11 @@ class Population:
         elif command is Command.STOP:
             self._stop_by = time.monotonic() + STOP_S
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether no member will train on after what it does now."""
+        return bool(self.failure) or self._stop_by is not None or len(self._done) == len(self.members)
+
     def is_over(self, running: int) -> bool:
         """Whether Tune is to end, whoever still trains."""
         if self.failure:
@@ -320,10 +332,6 @@ class _Ear(tune.Stopper):
     def stop_all(self) -> bool:
         return self._population.is_over(self.running)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Tune writes down what it would begin again from; a run goes on from its own checkpoints."""
-        return (object, ())
-
 
 class _Callbacks(tune.Callback):
     def __init__(self, population: Population, ear: _Ear) -> None:
@@ -346,12 +354,28 @@ class _Callbacks(tune.Callback):
         self._population.failed(trial.trial_id, f"{trial.get_error() or 'its process died'}".strip().split("\n")[-1])
 
 
+class _Starts(BasicVariantGenerator):
+    """Tune ends a process at each exchange, and starts another one, once it expects no more trials."""
+
+    def __init__(self, population: Population) -> None:
+        super().__init__()
+        self._population = population
+
+    def is_finished(self) -> bool:
+        return super().is_finished() and self._population.is_ending
+
+
 class _Scheduler(PopulationBasedTraining):
     """Tune's own, which tells who goes on from whom."""
 
     def __init__(self, population: Population, **settings: Any) -> None:
         super().__init__(**settings)
         self._population = population
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        """Keep a process for each member while they wait for each other: starting one takes many seconds."""
+        super().on_trial_add(tune_controller, trial)
+        tune_controller._actor_cache.increase_max(trial.placement_group_factory)
 
     def _exploit(self, tune_controller: Any, trial: Any, trial_to_clone: Any) -> None:
         super()._exploit(tune_controller, trial, trial_to_clone)
