@@ -37,5 +37,5 @@ def test_a_living_run_is_recorded(mosaic: Any, wait_for: Any) -> None:
     assert "allowed: a name ending in .mp4" in mosaic("record", "filmed", "--out", "movie.avi", code=2).stderr
     run.cancel()
     run.wait()
-    assert "has ended (CANCELLED)" in mosaic("record", "filmed", code=5).stderr
+    assert "has ended (CANCELLED); nothing of it was recorded" in mosaic("record", "filmed", code=5).stderr
     assert not lane.exists()

@@ -61,7 +61,8 @@ def command(
     run = find_run(Home.from_environment(), reference)
     state = read_status(run.folder).state
     if state in FINAL_STATES:
-        raise NotPossible(f"run {run.name} has ended ({state}); what it recorded is in {run.folder.videos}")
+        kept = f"its movies are in {run.folder.videos}" if run.folder.videos.is_dir() else "nothing of it was recorded"
+        raise NotPossible(f"run {run.name} has ended ({state}); {kept}")
     given = {
         "--output": out,
         "--stream": stream,
