@@ -56,6 +56,16 @@ def test_an_evaluation_tells_every_episode_and_a_summary(checkpoint: Path, tmp_p
     assert len(written["repeats"]) == 2 and written["checkpoint_step"] == 512
 
 
+def test_an_evaluation_records_videos_of_its_first_environment(checkpoint: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, evaluation(checkpoint, eval_episodes=4, eval_batch_size=2, capture_video=True))
+    first = [message for message in messages(done, "episode") if message.get("env", 0) == 0]
+    folder = tmp_path / "runs" / "test"
+    videos = sorted((folder / "videos").glob("*.mp4"))
+    assert len(videos) >= len(first) > 0 and all(video.stat().st_size > 1000 for video in videos)
+    artifacts = json.loads((folder / "analytics.json").read_text())["artifacts"]
+    assert {"evaluation", "video"} <= {artifact["kind"] for artifact in artifacts}
+
+
 def test_an_interactive_session_with_the_policy(checkpoint: Path, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**TRAINED, "extras": {"policy_path": str(checkpoint)}}))
@@ -89,7 +99,7 @@ def test_the_policy_server_respects_masks_and_refuses_nonsense(checkpoint: Path)
     assert "shape (1,)" in wrong["error"]
 
 
-@pytest.mark.parametrize("harm", ["truncated", "foreign", "other environment"])
+@pytest.mark.parametrize("harm", ["truncated", "unreadable", "foreign", "other environment"])
 def test_checkpoints_that_cannot_be_used(checkpoint: Path, tmp_path: Path, harm: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(checkpoint, copy)
@@ -97,6 +107,9 @@ def test_checkpoints_that_cannot_be_used(checkpoint: Path, tmp_path: Path, harm:
     if harm == "truncated":
         (copy / "ppo.cleanrl_model").write_bytes(b"short")
         words = "its hash differs"
+    elif harm == "unreadable":
+        (copy / "card.json").write_bytes(b"\xff\x00")
+        words = "the card cannot be read"
     elif harm == "foreign":
         card = json.loads((copy / "card.json").read_text())
         (copy / "card.json").write_text(json.dumps({**card, "worker": "tabular"}))
