@@ -111,8 +111,11 @@ class WholeVector:
 class EvaluationEnvironments:
     """Makes environments as the script makes its own, wrappers and all, for a policy to act in."""
 
-    def __init__(self, config: CleanRLWorkerConfig, folder: Path, card: CheckpointCard) -> None:
+    def __init__(
+        self, config: CleanRLWorkerConfig, folder: Path, card: CheckpointCard, videos: Path | None = None
+    ) -> None:
         self._config = config
+        self._videos = videos  # the folder for them, if there are to be any
         self._folder = folder
         self._card = card
         self._entry = entry_of(card, folder)
@@ -123,13 +126,16 @@ class EvaluationEnvironments:
 
     def make_env(self, env_id: Any, options: Mapping[str, Any]) -> Any:
         """What gymnasium.make gives while the script's own make_env is at work."""
-        extras, slot = self._config.extras, len(self.records)
+        slot = len(self.records)
         environments.register(env_id)
-        frames = extras.capture_video or self._fastlane.is_on
+        frames = self._videos is not None or self._fastlane.is_on
         env = environments.plain_make(env_id, **environments.make_options(env_id, options, frames))
         env = watched(env, self._fastlane, slot)
-        if extras.capture_video and slot == 0:
-            env = gymnasium.wrappers.RecordVideo(env, "videos", lambda episode: True, disable_logger=True)
+        if self._videos is not None and slot == 0:
+            # Repeats have other seeds, so that none writes over the videos of another.
+            env = gymnasium.wrappers.RecordVideo(
+                env, str(self._videos), lambda _: True, name_prefix=f"seed-{self.seed}", disable_logger=True
+            )
         (record,) = self._new_records(1)
         return environments.prepare(EpisodeRecorder(env, record), self._entry.observation)
 
@@ -199,7 +205,8 @@ def freeze_normalisation(envs: Any, folder: Path) -> None:
 def run_batched_evaluation(config: CleanRLWorkerConfig, run: Run, folder: Path) -> dict[str, Any]:
     """Let the policy play: `eval_repeats` times `eval_episodes` episodes, `eval_batch_size` environments at a time."""
     extras, card = config.extras, verify(folder)
-    maker = EvaluationEnvironments(config, folder, card)
+    videos = run.folder / "videos" if extras.capture_video else None
+    maker = EvaluationEnvironments(config, folder, card, videos)
     policy = NetworkPolicy(card, folder, maker.make(1))
     seed = config.seed if config.seed is not None else 0
     episodes: list[dict[str, Any]] = []
@@ -223,8 +230,8 @@ def run_batched_evaluation(config: CleanRLWorkerConfig, run: Run, folder: Path) 
     document = {**summary, "per_episode": episodes}
     write_atomic(run.folder / "eval_summary.json", msgspec.json.format(msgspec.json.encode(document)))
     run.manifest.add("evaluation", Path("eval_summary.json"))
-    if extras.capture_video:
-        run.manifest.add("video", Path("videos"))
+    if videos is not None:
+        run.manifest.add("video", videos)
     return summary
 
 

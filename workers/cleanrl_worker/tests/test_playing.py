@@ -57,11 +57,12 @@ def test_an_evaluation_tells_every_episode_and_a_summary(checkpoint: Path, tmp_p
 
 
 def test_an_evaluation_records_videos_of_its_first_environment(checkpoint: Path, tmp_path: Path) -> None:
-    done = run(tmp_path, evaluation(checkpoint, eval_episodes=4, eval_batch_size=2, capture_video=True))
+    done = run(tmp_path, evaluation(checkpoint, eval_episodes=2, eval_batch_size=2, eval_repeats=2, capture_video=True))
     first = [message for message in messages(done, "episode") if message.get("env", 0) == 0]
     folder = tmp_path / "runs" / "test"
-    videos = sorted((folder / "videos").glob("*.mp4"))
-    assert len(videos) >= len(first) > 0 and all(video.stat().st_size > 1000 for video in videos)
+    videos = sorted((folder / "videos").glob("seed-*.mp4"))
+    assert len(videos) >= len(first) == 2 and {video.name.split("-")[1] for video in videos} == {"1", "1001"}
+    assert all(video.stat().st_size > 1000 for video in videos)
     artifacts = json.loads((folder / "analytics.json").read_text())["artifacts"]
     assert {"evaluation", "video"} <= {artifact["kind"] for artifact in artifacts}
 
