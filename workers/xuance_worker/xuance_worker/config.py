@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-Family = Literal["mpe", "sisl", "butterfly", "classic", "gymnasium", "minigrid"]
+Family = Literal["mpe", "sisl", "butterfly", "classic", "gymnasium", "minigrid", "smac"]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from mosaic.worker.validation import closest
 from xuance_worker.config import XuanCeWorkerConfig
 from xuance_worker.games import Game, GymnasiumGame, How, ParallelGame, TurnGame
 from xuance_worker.observing import UnfitSpace
+from xuance_worker.starcraft import BattleGame, make_battle
 
 DEFAULT_LIMIT = 1_000
 
@@ -58,6 +59,8 @@ PETTINGZOO: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+UNSEEN = ("smac",)  # they have no pictures to show
+
 # What makes an environment take box actions: given where the algorithm needs them, or needs others.
 CONTINUOUS: Mapping[str, str] = {
     "mpe": "continuous_actions",
@@ -86,7 +89,7 @@ def make_game(
         arguments.setdefault(switch, continuous)
     shown = render or (fastlane is not None and fastlane.is_on)
     env, kind = MAKERS[family](family, env_id, arguments, shown)
-    if fastlane is not None:
+    if fastlane is not None and family not in UNSEEN:
         wrap_env(env, fastlane, slot=slot)
     try:
         return kind(env, How(config.max_steps or _limit_of(env) or DEFAULT_LIMIT, config.image_size))
@@ -96,9 +99,10 @@ def make_game(
 
 
 def _limit_of(env: Any) -> int | None:
-    spec = getattr(env, "spec", None)
-    given = getattr(spec, "max_episode_steps", None)
-    return given or getattr(env.unwrapped, "max_cycles", None) or getattr(env.unwrapped, "max_steps", None)
+    given = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    inner = getattr(env, "unwrapped", env)
+    limits = (getattr(inner, name, None) for name in ("max_cycles", "max_steps", "episode_limit"))
+    return given or next((limit for limit in limits if limit), None)
 
 
 Kind = Callable[[Any, How], Game]
@@ -148,6 +152,13 @@ def _make_pettingzoo(family: str, env_id: str, arguments: dict[str, Any], shown:
         raise _bad_arguments(env_id, arguments, error) from None
 
 
+def _make_smac(family: str, env_id: str, arguments: dict[str, Any], shown: bool) -> tuple[Any, Kind]:
+    try:
+        return make_battle(family, env_id, arguments), BattleGame
+    except TypeError as error:
+        raise _bad_arguments(env_id, arguments, error) from None
+
+
 def _require(family: str, package: str, how: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise ConfigError(refuse("env_family", family, f"a family whose package is installed ({package}: {how})"))
@@ -161,4 +172,5 @@ MAKERS: Mapping[str, Callable[[str, str, dict[str, Any], bool], tuple[Any, Kind]
     **dict.fromkeys(PETTINGZOO, _make_pettingzoo),
     "gymnasium": _make_gymnasium,
     "minigrid": _make_minigrid,
+    "smac": _make_smac,
 }
