@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from tqdm import tqdm
 
 from conftest import make_config
 from xuance_worker import building, corrections, vector
@@ -114,6 +116,80 @@ def test_exploration_takes_as_long_as_asked(monkeypatch: pytest.MonkeyPatch, alg
         agent = collect(monkeypatch, without, algorithm=algorithm, parallels=3, total_timesteps=3_000, **given)
         speeds.append(agent.delta_noise if algorithm == "td3" else agent.delta_egreedy)
     assert speeds[1] / speeds[0] == pytest.approx(upstream)
+
+
+@pytest.mark.parametrize("algorithm", ["perdqn", "noisydqn", "drqn"])
+def test_schedules_that_go_step_by_step_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
+    agent = collect(monkeypatch, None, algorithm=algorithm, parallels=2, **CARTPOLE)
+    length = agent.config.decay_step_noise if algorithm == "noisydqn" else agent.config.decay_step_greedy
+    first, last = ("start_noise", "end_noise") if algorithm == "noisydqn" else ("start_greedy", "end_greedy")
+    per_step = agent.delta_noise if algorithm == "noisydqn" else agent.delta_egreedy
+    assert per_step * length / 2 == pytest.approx(getattr(agent.config, first) - getattr(agent.config, last))
+
+
+CARTPOLE: dict[str, Any] = {"env_family": "gymnasium", "env_id": "CartPole-v1"}
+PRIORITIZED = {"buffer_size": 100, "start_training": 10, "training_frequency": 2}
+
+
+def test_beta_grows_with_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"algorithm": "perdqn", "parallels": 2, "total_timesteps": 80, "hyperparameters": PRIORITIZED}
+    betas = []
+    for without in (None, "anneal_beta_over_the_budget"):
+        agent = collect(monkeypatch, without, batch_size=8, **given, **CARTPOLE)
+        betas.append(agent.PER_beta)
+    # At its last update, of 40 steps; upstream has raised it since, which the next update undoes.
+    assert betas[0] == pytest.approx(0.4 + 0.6 * 38 / 80 + 0.6 / 10)
+    assert betas[1] > 1
+
+
+def test_prioritized_replay_tells_what_it_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"algorithm": "perdqn", "parallels": 2, "hyperparameters": PRIORITIZED, "batch_size": 8, **CARTPOLE}
+    assert any("loss" in name.lower() for name in collect(monkeypatch, None, **given).logged)
+    upstream = collect(monkeypatch, "anneal_beta_over_the_budget", **given).logged
+    assert not any("loss" in name.lower() for name in upstream)
+
+
+def kept_steps(agent: Any) -> list[int]:
+    """Of each environment: the steps in its finished episodes and in that under way."""
+    kept = [len(episode.reward) for episode in agent.memory.memory]
+    return [sum(kept) + sum(len(episode.reward) for episode in getattr(agent, "episodes", []))]
+
+
+def test_drqn_goes_on_within_its_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"algorithm": "drqn", "parallels": 2, "hyperparameters": {"buffer_size": 100, "start_training": 1_000}}
+    assert kept_steps(collect(monkeypatch, None, **given, **CARTPOLE)) == [2 * 2 * 10]
+    assert kept_steps(collect(monkeypatch, "go_on_within_episodes", **given, **CARTPOLE))[0] < 2 * 2 * 10
+
+
+def test_drqn_waits_for_an_episode_to_learn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    often = {"buffer_size": 100, "start_training": 0, "training_frequency": 2}
+    given = {"algorithm": "drqn", "parallels": 2, "hyperparameters": often, **CARTPOLE}
+    collect(monkeypatch, None, **given)
+    with pytest.raises(ValueError, match="cannot be empty"):
+        collect(monkeypatch, "go_on_within_episodes", **given)
+
+
+def test_dcg_explores(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"algorithm": "dcg", "parallels": 2, "total_timesteps": 10_000, "hyperparameters": {"buffer_size": 100}}
+    assert 0.9 < collect(monkeypatch, None, **given).e_greedy < 1
+    assert collect(monkeypatch, "explore_from_the_start", **given).e_greedy is None
+
+
+def test_slices_are_added_where_their_index_says() -> None:
+    messages = torch.arange(24.0).reshape(2, 4, 3)
+    sums = corrections.scatter_add(messages, torch.tensor([0, 2, 2, 0]), dim=1, dim_size=3)
+    assert torch.equal(sums[:, 0], messages[:, 0] + messages[:, 3])
+    assert torch.equal(sums[:, 1], torch.zeros(2, 3))
+    assert torch.equal(sums[:, 2], messages[:, 1] + messages[:, 2])
+
+
+def test_recurrent_training_needs_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    recurrent = {"use_rnn": True, "buffer_size": 4, "n_epochs": 1}
+    given = {"algorithm": "ippo", "parallels": 2, "max_steps": 5, "hyperparameters": recurrent}
+    assert collect(monkeypatch, None, **given).learner.iterations > 0
+    monkeypatch.delattr(tqdm, "last_print_n")
+    with pytest.raises(AttributeError, match="last_print_n"):
+        collect(monkeypatch, "let_bars_be_off", **given)
 
 
 def test_unverified_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from safetensors.numpy import load_file
 from conftest import Told, Train, make_config
 from mosaic.worker import CheckpointError
 
+REPLAY = {"buffer_size": 600, "start_training": 100, "training_frequency": 10}
 SMALL: dict[str, dict[str, Any]] = {
     "mappo": {
         "parallels": 1,
@@ -57,6 +60,39 @@ SMALL: dict[str, dict[str, Any]] = {
         "batch_size": 16,
         "hyperparameters": {"buffer_size": 600, "start_training": 100},
     },
+    "perdqn": {
+        "env_family": "gymnasium",
+        "env_id": "CartPole-v1",
+        "parallels": 2,
+        "total_timesteps": 500,
+        "batch_size": 16,
+        "hyperparameters": {"buffer_size": 600, "start_training": 100},
+    },
+    "drqn": {
+        "env_family": "gymnasium",
+        "env_id": "CartPole-v1",
+        "parallels": 2,
+        "total_timesteps": 500,
+        "batch_size": 4,
+        "hyperparameters": {"buffer_size": 600, "start_training": 100},
+    },
+    "ppo_kl": {
+        "env_family": "gymnasium",
+        "env_id": "CartPole-v1",
+        "parallels": 2,
+        "total_timesteps": 500,
+        "hyperparameters": {"horizon_size": 64},
+    },
+    "ppg": {
+        "env_family": "gymnasium",
+        "env_id": "Pendulum-v1",
+        "parallels": 2,
+        "total_timesteps": 500,
+        "hyperparameters": {"horizon_size": 64},
+    },
+    "mfq": {"parallels": 2, "total_timesteps": 500, "batch_size": 16, "hyperparameters": REPLAY},
+    "dcg": {"parallels": 2, "total_timesteps": 500, "batch_size": 16, "hyperparameters": REPLAY},
+    "commnet": {"parallels": 2, "total_timesteps": 500, "hyperparameters": {"buffer_size": 4}},
     "sac": {
         "env_family": "gymnasium",
         "env_id": "Pendulum-v1",
@@ -89,6 +125,21 @@ def test_resumed_equals_uninterrupted(train: Train, algorithm: str) -> None:
     assert first.episodes + second.episodes == whole.episodes
 
 
+RECURRENT: dict[str, dict[str, Any]] = {
+    "mappo": {"use_rnn": True, "rnn": "LSTM", "buffer_size": 4, "n_epochs": 2},
+    "qmix": {"use_rnn": True, "buffer_size": 40, "batch_size": 8, "start_training": 100},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", RECURRENT)
+def test_networks_with_a_memory_go_on_exactly_too(train: Train, algorithm: str) -> None:
+    given = {"parallels": 2, "total_timesteps": 500, "report_every": 50, "hyperparameters": RECURRENT[algorithm]}
+    config = make_config(algorithm=algorithm, seed=5, **given)
+    whole, first = train(config), train(config, stop_at=250)
+    assert weights(train(config, resume=first.last_checkpoint)) == weights(whole)
+
+
 def test_nothing_is_pickled(train: Train) -> None:
     told = train(make_config(algorithm="qmix", **SMALL["qmix"]))
     names = sorted(path.name for path in told.last_checkpoint.iterdir())
@@ -115,6 +166,18 @@ def test_checkpoint_of_another_algorithm_is_refused(train: Train) -> None:
     told = train(make_config(algorithm="mappo", **SMALL["mappo"]))
     with pytest.raises(CheckpointError, match="its algorithm is 'mappo', this run's is 'ippo'"):
         train(make_config(algorithm="ippo", **SMALL["ippo"]), resume=told.last_checkpoint)
+
+
+def test_checkpoint_of_another_algorithm_is_one_line_and_exit_code_2(train: Train, tmp_path: Path) -> None:
+    told = train(make_config(algorithm="mappo", **SMALL["mappo"]))
+    config = {"algorithm": "ippo", "run_id": "r", "mode": "evaluate", "checkpoint": str(told.last_checkpoint)}
+    (tmp_path / "config.json").write_text(json.dumps({**SMALL["ippo"], **config}))
+    command = [sys.executable, "-m", "xuance_worker.cli", "--config", str(tmp_path / "config.json")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("its algorithm is 'mappo', this run's is 'ippo'")
 
 
 def test_weights_of_another_network_are_refused(train: Train) -> None:

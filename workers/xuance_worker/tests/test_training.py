@@ -51,6 +51,17 @@ OTHERS: dict[str, dict[str, Any]] = {
     "a2c": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"horizon_size": 64}},
     "ddpg": {"env_family": "gymnasium", "env_id": "Pendulum-v1", "hyperparameters": {"start_training": 100}},
     "td3": {"env_family": "gymnasium", "env_id": "Pendulum-v1", "hyperparameters": {"start_training": 100}},
+    "qtran": {"hyperparameters": SMALL_REPLAY},
+    "qtran_alt": {"hyperparameters": SMALL_REPLAY},
+    "vdac": {"hyperparameters": {"buffer_size": 100, "mixer": "QMIX"}},
+    "iac": {"hyperparameters": {"buffer_size": 100}, "env_kwargs": {"continuous_actions": True}},
+    "mfac": {"hyperparameters": {"buffer_size": 100, "n_epochs": 2}},
+    "ic3net": {"hyperparameters": {"buffer_size": 4}},
+    "tarmac": {"hyperparameters": {"buffer_size": 4}},
+    "pg": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"horizon_size": 64}},
+    "noisydqn": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"start_training": 100}},
+    "c51": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"start_training": 100}},
+    "qrdqn": {"env_family": "gymnasium", "env_id": "CartPole-v1", "hyperparameters": {"start_training": 100}},
 }
 
 
@@ -118,6 +129,48 @@ def test_served_policy_answers_for_one_and_for_all(train: Train, algorithm: str)
         policy.select_action([1, 2, 3], {"agent": "agent_0"})
     with pytest.raises(ValueError, match="agent_0, agent_1, agent_2"):
         policy.select_action([0.0] * 18, {})
+
+
+TOGETHER: dict[str, dict[str, Any]] = {
+    "commnet": {"buffer_size": 4},
+    "mfq": SMALL_REPLAY,
+    "dcg": SMALL_REPLAY,
+}
+
+
+@pytest.mark.parametrize("algorithm", TOGETHER)
+def test_agents_that_act_together_are_asked_together(train: Train, algorithm: str) -> None:
+    from xuance_worker.policy import TrainedPolicy
+
+    policy = TrainedPolicy(
+        train(make_config(algorithm=algorithm, hyperparameters=TOGETHER[algorithm], **SPREAD)).last_checkpoint
+    )
+    seen = {f"agent_{number}": [0.1 * number] * 18 for number in range(3)}
+    actions = policy.select_action(seen, {"episode_start": True})
+    assert set(actions) == set(seen)
+    with pytest.raises(ValueError, match="they act together"):
+        policy.select_action(seen["agent_0"], {"agent": "agent_0"})
+    with pytest.raises(ValueError, match="they act together"):
+        policy.select_action({"agent_0": seen["agent_0"]}, {})
+
+
+def test_memory_is_kept_until_an_episode_starts(train: Train) -> None:
+    from xuance_worker.policy import TrainedPolicy
+
+    given = {"use_rnn": True, "rnn": "LSTM", "buffer_size": 4, "n_epochs": 1}
+    policy = TrainedPolicy(train(make_config(algorithm="mappo", hyperparameters=given, **SPREAD)).last_checkpoint)
+    seen = {f"agent_{number}": [1.0 + number] * 18 for number in range(3)}
+
+    def held() -> Any:
+        (cells,) = (hidden[1] for hidden in policy._actor._hidden.values())
+        return cells.clone()
+
+    policy.select_action(seen, {})
+    first = held()
+    policy.select_action(seen, {})
+    assert not np.array_equal(held(), first)
+    policy.select_action(seen, {"episode_start": True})
+    assert np.array_equal(held(), first)
 
 
 def test_masks_are_kept_to(train: Train) -> None:

@@ -1,4 +1,4 @@
-"""Which of XuanCe's algorithms are offered, and their hyperparameters, read from XuanCe's own yaml files.
+"""The algorithms' hyperparameters, read from XuanCe's own yaml files.
 
 Needs neither torch nor XuanCe to be imported: `--describe` and the checks of a config take these answers.
 """
@@ -8,17 +8,15 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
 from mosaic.worker import Algorithm
 from mosaic.worker.schema import DIALECT
-
-Kind = Literal["discrete", "box"]
+from xuance_worker.entries import ENTRIES, Entry, Kind
 
 # What the worker decides itself, from the config or from the environment.
 OURS = frozenset(
@@ -53,10 +51,6 @@ OURS = frozenset(
         "use_parameter_sharing",
         "use_actions_mask",
         "clip_type",
-        "use_rnn",
-        "rnn",
-        "N_recurrent_layers",
-        "recurrent_hidden_size",
         "dropout",
         "target_kl",
         "kl_coef",
@@ -65,9 +59,15 @@ OURS = frozenset(
         "alpha_attention",
         "episode_length",
         "test_mode",
-        "fc_hidden_sizes",
         "representation_critic",
+        "bias_net",
+        "hidden_bias_dim",
+        "policy_type",
     ]
+)
+# What networks with a memory are made of.
+RECURRENT = frozenset(
+    ["use_rnn", "rnn", "N_recurrent_layers", "recurrent_layer_N", "recurrent_hidden_size", "fc_hidden_sizes"]
 )
 ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "elu")
 SHARES = frozenset(
@@ -92,116 +92,20 @@ COUNTS = frozenset(
         "actor_update_delay",
     ]
 )
+# Schedules whose length is the worker's to choose where the user does not.
+DECAYS = (
+    ("start_greedy", "decay_step_greedy", "epsilon"),
+    ("decay_step_noise", "decay_step_noise", "the noise"),
+)
 MAY_BE_NEGATIVE = frozenset(("v_min", "target_entropy"))
 TEXTS: Mapping[str, tuple[str, ...]] = {
     "activation": ACTIVATIONS,
     "activation_action": ACTIVATIONS,
     "normalize": ("LayerNorm", "BatchNorm"),
     "initialize": ("orthogonal",),
-}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One algorithm: XuanCe's names for it, and what it asks of the environment."""
-
-    title: str
-    description: str
-    agent: str
-    defaults: Mapping[Kind, str]  # XuanCe's yaml for each kind of action space that it takes
-    policies: Mapping[Kind, str] = field(default_factory=dict)  # where the yaml names that of another kind
-    is_multi_agent: bool = True
-    is_on_policy: bool = False
-
-    @property
-    def action_kinds(self) -> tuple[Kind, ...]:
-        return tuple(self.defaults)
-
-
-def _spread(folder: str, *kinds: Kind) -> dict[Kind, str]:
-    return dict.fromkeys(kinds, f"{folder}/mpe/simple_spread_v3.yaml")
-
-
-def _classic(folder: str, *kinds: Kind) -> dict[Kind, str]:
-    tasks: dict[Kind, str] = {"discrete": "CartPole-v1", "box": "Pendulum-v1"}
-    return {kind: f"{folder}/classic_control/{tasks[kind]}.yaml" for kind in kinds}
-
-
-BOTH_ACTORS: Mapping[Kind, str] = {"discrete": "Categorical_MAAC_Policy", "box": "Gaussian_MAAC_Policy"}
-
-ENTRIES: Mapping[str, Entry] = {
-    "mappo": Entry(
-        "MAPPO",
-        "PPO for teams: each agent acts on what it sees, the critic sees what all see.",
-        "MAPPO",
-        _spread("mappo", "discrete", "box"),
-        BOTH_ACTORS,
-        is_on_policy=True,
-    ),
-    "ippo": Entry(
-        "IPPO",
-        "PPO for each agent by itself: actor and critic see what the agent sees.",
-        "IPPO",
-        _spread("ippo", "discrete", "box"),
-        BOTH_ACTORS,
-        is_on_policy=True,
-    ),
-    "qmix": Entry(
-        "QMIX",
-        "The team's value is a monotone mixture of the agents' values, its weights made from the global state.",
-        "QMIX",
-        _spread("qmix", "discrete"),
-    ),
-    "vdn": Entry("VDN", "The team's value is the sum of the agents' values.", "VDN", _spread("vdn", "discrete")),
-    "iql": Entry("IQL", "Q-learning for each agent by itself.", "IQL", _spread("iql", "discrete")),
-    "maddpg": Entry(
-        "MADDPG",
-        "Deterministic policies; the critics see what all agents see and do.",
-        "MADDPG",
-        _spread("maddpg", "box"),
-    ),
-    "coma": Entry(
-        "COMA",
-        "Policy gradient with a counterfactual baseline: what would have been, had this agent alone acted otherwise.",
-        "COMA",
-        _spread("coma", "discrete"),
-        is_on_policy=True,
-    ),
-    "iddpg": Entry("IDDPG", "DDPG for each agent by itself.", "IDDPG", _spread("iddpg", "box")),
-    "masac": Entry("MASAC", "Soft actor-critic with critics that see all.", "MASAC", _spread("masac", "box")),
-    "isac": Entry("ISAC", "Soft actor-critic for each agent by itself.", "ISAC", _spread("isac", "box")),
-    "matd3": Entry("MATD3", "MADDPG with twin critics and delayed actors.", "MATD3", _spread("matd3", "box")),
-    "itd3": Entry("ITD3", "TD3 for each agent by itself.", "ITD3", _spread("itd3", "box")),
-    "owqmix": Entry(
-        "OWQMIX",
-        "QMIX that gives more weight to joint actions whose value was underestimated.",
-        "OWQMIX",
-        _spread("wqmix", "discrete"),
-    ),
-    "ppo": Entry(
-        "PPO",
-        "Proximal policy optimization, one agent.",
-        "PPO",
-        _classic("ppo", "discrete", "box"),
-        is_multi_agent=False,
-        is_on_policy=True,
-    ),
-    "a2c": Entry(
-        "A2C",
-        "Advantage actor-critic, one agent.",
-        "A2C",
-        _classic("a2c", "discrete", "box"),
-        is_multi_agent=False,
-        is_on_policy=True,
-    ),
-    "dqn": Entry("DQN", "Deep Q-learning, one agent.", "DQN", _classic("dqn", "discrete"), is_multi_agent=False),
-    "ddqn": Entry("Double DQN", "One agent.", "DDQN", _classic("ddqn", "discrete"), is_multi_agent=False),
-    "dueldqn": Entry("Dueling DQN", "One agent.", "Duel_DQN", _classic("dueldqn", "discrete"), is_multi_agent=False),
-    "sac": Entry("SAC", "Soft actor-critic, one agent.", "SAC", _classic("sac", "box"), is_multi_agent=False),
-    "ddpg": Entry(
-        "DDPG", "Deterministic policy gradient, one agent.", "DDPG", _classic("ddpg", "box"), is_multi_agent=False
-    ),
-    "td3": Entry("TD3", "DDPG with twin critics, one agent.", "TD3", _classic("td3", "box"), is_multi_agent=False),
+    "rnn": ("GRU", "LSTM"),
+    "mixer": ("VDN", "QMIX"),
+    "graph_type": ("FULL", "CYCLE", "LINE", "STAR", "VDN"),
 }
 
 
@@ -227,7 +131,7 @@ def _read(name: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 def defaults(entry: Entry, kind: Kind) -> dict[str, Any]:
     """All that XuanCe sets for an algorithm, basics included."""
-    return {**_read("basic.yaml")[0], **_read(entry.defaults[kind])[0]}
+    return {**_read("basic.yaml")[0], **_read(entry.defaults[kind])[0], **entry.settings}
 
 
 @cache
@@ -239,15 +143,13 @@ def params_schema(name: str) -> dict[str, Any]:
         _, basic_comments = _read("basic.yaml")
         values, comments = _read(entry.defaults[kind])
         for key, value in {**_shared_by_networks(), **values}.items():
-            if key not in OURS and key not in properties:
+            if _is_offered(entry, key) and key not in properties:
                 comment = comments.get(key) or basic_comments.get(key, "")
                 properties[key] = _property(key, value, comment)
-    if "start_greedy" in properties:
-        properties["decay_step_greedy"] = {
-            "type": "integer",
-            "minimum": 1,
-            "description": "Steps over which epsilon falls from start to end; not given: half of the budget",
-        }
+    for first, name, what in DECAYS:
+        if first in properties:
+            description = f"Steps over which {what} falls from start to end; not given: half of the budget"
+            properties[name] = {"type": "integer", "minimum": 1, "description": description}
     return {
         "$schema": DIALECT,
         "version": 1,
@@ -256,6 +158,12 @@ def params_schema(name: str) -> dict[str, Any]:
         "properties": properties,
         "additionalProperties": False,
     }
+
+
+def _is_offered(entry: Entry, key: str) -> bool:
+    if key in RECURRENT:
+        return entry.memory == "by choice" or key in entry.shown
+    return key not in OURS or key in entry.shown
 
 
 def _shared_by_networks() -> dict[str, Any]:
@@ -303,6 +211,8 @@ def described() -> dict[str, Algorithm]:
                 "paradigm": "multi_agent" if entry.is_multi_agent else "single_agent",
                 "action_spaces": list(entry.action_kinds),
                 "on_policy": entry.is_on_policy,
+                "memory": entry.memory,
+                "acting": entry.acting,
             },
         )
         for name, entry in ENTRIES.items()

@@ -31,6 +31,8 @@ def prepare_xuance() -> None:
     """Once in a process, before an agent is built."""
     corrections.require_verified_release()
     corrections.allow_missing_huber_delta()
+    corrections.let_bars_be_off()
+    corrections.stand_in_for_torch_scatter()
     for module in (solo_base, team_base):
         _leave_no_files(module)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -53,7 +55,6 @@ def settings_of(config: XuanCeWorkerConfig, plan: Plan) -> Namespace:
         "continuous_action": plan.kind == "box",
         "use_parameter_sharing": plan.sharing,
         "use_actions_mask": plan.masked,
-        "use_rnn": False,
         "seed": config.seed,
         "parallels": config.parallels,
         "running_steps": config.total_timesteps,  # the learning-rate schedule ends with the budget
@@ -71,8 +72,12 @@ def build_agent(config: XuanCeWorkerConfig, plan: Plan, envs: Any) -> Any:
     agent = REGISTRY_Agents[plan.entry.agent](settings_of(config, plan), envs)
     corrections.explore_as_long_as_asked(agent)
     if plan.entry.is_multi_agent:
+        corrections.explore_from_the_start(agent)
         corrections.keep_states_apart(agent)
         corrections.look_ahead_with_next_mask(agent)
+    else:
+        corrections.anneal_beta_over_the_budget(agent)
+        corrections.go_on_within_episodes(agent)
     if not vector.is_started(envs):
         envs.reset()
     return agent

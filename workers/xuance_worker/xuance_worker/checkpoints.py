@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_file as load_tensors
 from safetensors.torch import save_file as save_tensors
+from xuance.common.segtree_tool import SegmentTree
 
 from mosaic.worker import CheckpointError
 from xuance_worker import vector
@@ -33,8 +35,9 @@ POLICY, TRAINING, STATE, BUFFER, CONFIG = (
     "config.json",
 )
 COUNTERS = ("current_step", "current_episode", "e_greedy", "egreedy", "noise_scale", "returns")
+UNDER_WAY = ("actions_mean", "episodes", "rnn_hidden")  # of the episodes that the environments are in
 NORMALISERS = ("obs_rms", "ret_rms")
-LEARNER_COUNTERS = ("iterations", "learning_rate", "egreedy")
+LEARNER_COUNTERS = ("iterations", "learning_rate", "egreedy", "kl_coef")
 NOT_LEARNED = ("policy", "config", "callback")
 
 
@@ -99,7 +102,7 @@ def load_policy(folder: Path, agent: Any) -> None:
 
 
 def _agent_state(agent: Any) -> dict[str, Any]:
-    state = {name: getattr(agent, name) for name in COUNTERS if getattr(agent, name, None) is not None}
+    state = {name: getattr(agent, name) for name in (*COUNTERS, *UNDER_WAY) if getattr(agent, name, None) is not None}
     normalisers = {name: getattr(agent, name, None) for name in NORMALISERS}
     return state | {name: _numbers_of(item) for name, item in normalisers.items() if item is not None}
 
@@ -170,8 +173,13 @@ def _filled(value: Any, memory: Any) -> Any:
     if isinstance(value, np.ndarray):
         shared_out = value.shape[:2] == (memory.n_envs, memory.n_size)
         return value[:, : memory.size] if shared_out and memory.size < memory.n_size else value
-    if isinstance(value, dict):
-        return {name: found for name, item in value.items() if (found := _filled(item, memory)) is not None} or None
+    if isinstance(value, SegmentTree):  # of priorities
+        return np.array(value._value, float)
+    if isinstance(value, deque):  # of episodes
+        return list(value)
+    if isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {name: found for name, item in items if (found := _filled(item, memory)) is not None} or None
     return None
 
 
@@ -187,6 +195,10 @@ def _fill(value: Any, saved: Any) -> None:
     if isinstance(saved, dict):
         for name, item in saved.items():
             _fill(value[name], item)
+    elif isinstance(value, SegmentTree):
+        value._value = saved.tolist()
+    elif isinstance(value, deque):
+        value.extend(saved)
     elif saved.shape == value.shape:
         value[...] = saved
     else:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import functools
+import sys
+from collections.abc import Iterator
 from importlib.metadata import version
+from types import ModuleType
 from typing import Any
+
+import torch
+from tqdm import tqdm
+from xuance.torch.agents.qlearning_family import drqn_agent
 
 VERIFIED = ("1.4.4",)
 MISTAKEN_LEARNERS = ("IQL_Learner", "VDN_Learner", "QMIX_Learner")
+STEP_BY_STEP = ("PerDQN_Agent", "NoisyDQN_Agent", "DRQN_Agent")
 
 
 class UnverifiedRelease(Exception):
@@ -79,6 +87,8 @@ def look_ahead_with_next_mask(agent: Any) -> None:
     learner = agent.learner
     if agent.on_policy or not agent.use_actions_mask or type(learner).__name__ not in MISTAKEN_LEARNERS:
         return
+    if agent.use_rnn:  # whose learners take the masks of whole episodes, and look ahead in these
+        return
     build = learner.build_training_data
 
     def with_next_mask(*args: Any, **kwargs: Any) -> Any:
@@ -93,13 +103,97 @@ def explore_as_long_as_asked(agent: Any) -> None:
     """Most, but not all, algorithms let epsilon and noise fall as many times too fast as there are environments.
 
     They divide the schedule's length by the number of environments, but go along it by the steps of all of them.
+    Those named in STEP_BY_STEP do go along it by steps of the vector environment.
     """
+    if type(agent).__name__ in STEP_BY_STEP:
+        return
     for name, start, end, length in (
         ("delta_egreedy", "start_greedy", "end_greedy", "decay_step_greedy"),
         ("delta_noise", "start_noise", "end_noise", "running_steps"),
     ):
         if getattr(agent, name, None) is not None:
             setattr(agent, name, (getattr(agent, start) - getattr(agent, end)) / getattr(agent.config, length))
+
+
+def explore_from_the_start(agent: Any) -> None:
+    """DCG never sets the epsilon with which it begins, and so never explores."""
+    if type(agent).__name__ == "DCG_Agents":
+        agent.e_greedy = agent.start_greedy
+
+
+def anneal_beta_over_the_budget(agent: Any) -> None:
+    """Prioritized replay raises its beta to 1 within each call of `train`, and then goes on beyond.
+
+    It also keeps to itself what its learner tells. Its priorities are kept in the precision of their sums, as a
+    checkpoint has them.
+    """
+    if not hasattr(agent, "PER_beta"):
+        return
+    learn, update, prioritize = agent.train_epochs, agent.learner.update, agent.memory.update_priorities
+    told: dict[str, Any] = {}
+
+    def with_beta(*args: Any, **kwargs: Any) -> Any:
+        done = min(1.0, agent.current_step / agent.config.running_steps)
+        agent.PER_beta = agent.PER_beta0 + (1 - agent.PER_beta0) * done
+        return learn(*args, **kwargs) | told
+
+    def and_tell(**samples: Any) -> Any:
+        errors, learned = update(**samples)
+        told.update(learned)
+        return errors, learned
+
+    agent.train_epochs, agent.learner.update = with_beta, and_tell
+    agent.memory.update_priorities = lambda chosen, errors: prioritize(chosen, errors.astype(float))
+
+
+def go_on_within_episodes(agent: Any) -> None:
+    """DRQN's `train` forgets what its memory held and throws away the episodes under way in the environments.
+
+    Here both are kept from one call to the next, in `agent.episodes` and `agent.rnn_hidden`, and no gradients with
+    them. It also learned before there was any finished episode to learn from.
+    """
+    if type(agent).__name__ != "DRQN_Agent":
+        return
+    agent.episodes, agent.rnn_hidden = [], None
+    train, learn, act, blank = agent.train, agent.train_epochs, agent.get_actions, agent.policy.init_hidden
+    store, kind = agent.memory.store, drqn_agent.EpisodeBuffer
+    ended: list[int] = []
+    under_way: Iterator[Any] = iter(())
+
+    def next_episode() -> Any:
+        if ended:
+            agent.episodes[ended[0]] = kind()
+            return agent.episodes[ended.pop()]
+        begun = next(under_way, None)
+        if begun is None:
+            agent.episodes.append(begun := kind())
+        else:
+            begun.obs.pop()  # the last one, which `train` adds again
+        return begun
+
+    def store_ended(episode: Any) -> None:
+        ended.append(next(index for index, one in enumerate(agent.episodes) if one is episode))
+        store(episode)
+
+    def remembered(_count: int) -> Any:
+        agent.policy.init_hidden = blank  # which learning asks for too
+        return agent.rnn_hidden
+
+    def train_on(steps: int) -> Any:
+        nonlocal under_way
+        under_way = iter(list(agent.episodes))
+        if agent.rnn_hidden is not None:
+            agent.policy.init_hidden = remembered
+        drqn_agent.EpisodeBuffer = next_episode
+        try:
+            return train(steps)
+        finally:
+            drqn_agent.EpisodeBuffer = kind
+            agent.policy.init_hidden = blank
+
+    agent.train, agent.memory.store = train_on, store_ended
+    agent.get_actions = torch.no_grad()(act)
+    agent.train_epochs = lambda *args, **kwargs: learn(*args, **kwargs) if agent.memory.size else {}
 
 
 def allow_missing_huber_delta() -> None:
@@ -117,6 +211,27 @@ def allow_missing_huber_delta() -> None:
         build(self, config, *args)
 
     IAC_Learner.__init__ = with_a_delta
+
+
+def let_bars_be_off() -> None:
+    """Recurrent training reads an attribute of its progress bar that one that is off does not have."""
+    tqdm.last_print_n = 0
+
+
+def stand_in_for_torch_scatter() -> None:
+    """DCG needs one function of a package that has to be compiled for each release of torch."""
+    if "torch_scatter" in sys.modules:
+        return
+    module = ModuleType("torch_scatter")
+    module.scatter_add = scatter_add  # type: ignore[attr-defined]
+    sys.modules["torch_scatter"] = module
+
+
+def scatter_add(src: torch.Tensor, index: torch.Tensor, dim: int, dim_size: int) -> torch.Tensor:
+    """Sums of the slices along `dim` that have the same index."""
+    shape = list(src.shape)
+    shape[dim] = dim_size
+    return torch.zeros(shape, dtype=src.dtype, device=src.device).index_add(dim, index, src)
 
 
 def uncorrected(function: Any) -> Any:

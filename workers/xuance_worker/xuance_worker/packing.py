@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from xuance.common.memory_tools import EpisodeBuffer
+from xuance.torch.utils.distributions import CategoricalDistribution, DiagGaussianDistribution
 
 Arrays = dict[str, Any]
 
@@ -26,8 +28,16 @@ def pack(value: Any, arrays: Arrays) -> Any:
             return value if abs(value) < 2**53 else {"int": str(value)}
         case torch.Tensor():
             return {"tensor": _keep(value.detach().cpu().numpy(), arrays)}
+        case np.ndarray() if value.dtype == object:
+            return {"objects": [list(value.shape), [pack(item, arrays) for item in value.flat]]}
         case np.ndarray():
             return {"array": _keep(value, arrays)}
+        case CategoricalDistribution():
+            return {"categorical": pack(value.logits, arrays)}
+        case DiagGaussianDistribution():
+            return {"gaussian": [pack(value.mu, arrays), pack(value.std, arrays)]}
+        case EpisodeBuffer():
+            return {"episode": {name: pack(np.array(items), arrays) for name, items in vars(value).items()}}
         case list() | tuple():
             return {"list" if isinstance(value, list) else "tuple": [pack(item, arrays) for item in value]}
         case dict():
@@ -40,6 +50,22 @@ def unpack(node: Any, arrays: Arrays) -> Any:
         return node
     ((kind, content),) = node.items()
     match kind:
+        case "objects":
+            shape, items = content
+            array = np.empty(len(items), object)
+            array[:] = [unpack(item, arrays) for item in items]
+            return array.reshape(shape)
+        case "categorical":
+            return _categorical(unpack(content, arrays))
+        case "gaussian":
+            gaussian = DiagGaussianDistribution(0)
+            gaussian.set_param(*(unpack(part, arrays) for part in content))
+            return gaussian
+        case "episode":
+            episode = EpisodeBuffer()
+            for name, items in content.items():
+                setattr(episode, name, list(unpack(items, arrays)))
+            return episode
         case "int":
             return int(content)
         case "tensor":
@@ -53,6 +79,13 @@ def unpack(node: Any, arrays: Arrays) -> Any:
         case "dict":
             return {unpack(name, arrays): unpack(item, arrays) for name, item in content}
     raise ValueError(f"a checkpoint's state holds a {kind!r}, which this version does not know")
+
+
+def _categorical(logits: torch.Tensor) -> CategoricalDistribution:
+    distribution = CategoricalDistribution(logits.shape[-1])
+    distribution.set_param(logits=logits)
+    distribution.logits = logits  # as they were: to normalise them once more changes their last bits
+    return distribution
 
 
 def _keep(array: Any, arrays: Arrays) -> str:

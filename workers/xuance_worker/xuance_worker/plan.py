@@ -13,8 +13,9 @@ from gymnasium import spaces
 from mosaic.worker import CheckpointError, ConfigError, refuse
 from mosaic.worker.checkpoints import read_card
 from xuance_worker import CAPABILITIES
-from xuance_worker.algorithm_registry import ENTRIES, Entry, Kind, defaults
+from xuance_worker.algorithm_registry import DECAYS, defaults
 from xuance_worker.config import XuanCeWorkerConfig
+from xuance_worker.entries import ENTRIES, Entry, Kind
 from xuance_worker.environments import make_game
 from xuance_worker.games import Game
 
@@ -32,6 +33,16 @@ CNN: Mapping[str, Any] = {
     "fc_hidden_sizes": [256],
     "use_cnn": True,
 }
+# XuanCe's own settings for networks with a memory, where its yaml leaves some out.
+RECURRENT: Mapping[str, Any] = {
+    "rnn": "GRU",
+    "N_recurrent_layers": 1,
+    "fc_hidden_sizes": [64],
+    "recurrent_hidden_size": 64,
+    "dropout": 0,
+}
+# So many steps are taken for an episode in translating from a buffer's steps to its episodes.
+TYPICAL_EPISODE = 50
 LEARNING_RATES = ("learning_rate", "learning_rate_actor", "learning_rate_critic")
 
 
@@ -48,6 +59,11 @@ class Plan:
     sharing: bool
     sees_images: bool
     settings: Mapping[str, Any]  # XuanCe's settings, our changes included
+
+    @property
+    def remembers(self) -> bool:
+        """Do its networks carry something from step to step?"""
+        return bool(self.settings.get("use_rnn"))
 
 
 def make_plan(config: XuanCeWorkerConfig) -> Plan:
@@ -121,6 +137,13 @@ def _sharing(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> bool:
         )
         allowed = f"false: the agents of {config.env_id} have unlike spaces ({observed} numbers)"
         raise ConfigError(refuse("parameter_sharing", True, allowed))
+    if entry.must_be_alike and not alike:
+        raise ConfigError(
+            refuse("env_id", config.env_id, f"an environment of agents with like spaces for {entry.title}")
+        )
+    if entry.must_share and not (alike and config.parameter_sharing is not False):
+        allowed = f"true for {entry.title}, whose agents must have like spaces and share one network"
+        raise ConfigError(refuse("parameter_sharing", config.parameter_sharing, allowed))
     return entry.is_multi_agent and (alike if config.parameter_sharing is None else config.parameter_sharing)
 
 
@@ -149,8 +172,9 @@ def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game) 
     values = defaults(entry, kind)
     if kind in entry.policies:
         values["policy"] = entry.policies[kind]
-    if "decay_step_greedy" in values:
-        values["decay_step_greedy"] = max(1, config.total_timesteps // 2)
+    for _, name, _ in DECAYS:
+        if name in values:
+            values[name] = max(1, config.total_timesteps // 2)
     if entry.is_multi_agent and kind == "box":
         low = min(float(space.low.min()) for space in game.action_spaces.values() if isinstance(space, spaces.Box))
         values["activation_action"] = "sigmoid" if low >= 0 else "tanh"
@@ -164,8 +188,23 @@ def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game) 
     if config.learning_rate is not None:
         names = [name for name in values if name in LEARNING_RATES and name not in config.hyperparameters]
         values.update(dict.fromkeys(names, config.learning_rate))
+    values["use_rnn"] = entry.is_multi_agent and (entry.memory == "always" or bool(values.get("use_rnn")))
+    if values["use_rnn"]:
+        _remember(config, values, game)
     _fit_buffer(config, entry, values)
     return values
+
+
+def _remember(config: XuanCeWorkerConfig, values: dict[str, Any], game: Game) -> None:
+    """Networks with a memory learn from whole episodes: buffers and batches count these."""
+    if game.sees_images:
+        raise ConfigError(refuse("hyperparameters.use_rnn", True, f"false: {config.env_id} shows images"))
+    values["representation"] = "Basic_RNN"
+    values.update({name: value for name, value in RECURRENT.items() if name not in values})
+    if "use_rnn" in config.hyperparameters:
+        for name in ("buffer_size", "batch_size"):
+            if name in values and name not in config.hyperparameters:
+                values[name] = max(1, round(values[name] / min(game.limit, TYPICAL_EPISODE)))
 
 
 def _fit_buffer(config: XuanCeWorkerConfig, entry: Entry, values: dict[str, Any]) -> None:

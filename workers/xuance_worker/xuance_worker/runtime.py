@@ -191,6 +191,7 @@ class XuanCeWorkerRuntime:
             game = envs.envs[0].env.game
             while reporter.episodes < config.episodes and self._run.poll() is not Command.STOP:
                 game_over = reporter.episodes + 1
+                policy.begin_episode()
                 while reporter.episodes < game_over:
                     envs.step([policy.actions_for_vector(game)])
                 returns.append(reporter.last_return)

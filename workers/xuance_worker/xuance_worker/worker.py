@@ -10,6 +10,7 @@ from mosaic.worker import Algorithm, ConfigError, ConfigFields, Policy, Run, Ses
 from xuance_worker import CAPABILITIES, __version__
 from xuance_worker.algorithm_registry import described
 from xuance_worker.config import XuanCeWorkerConfig
+from xuance_worker.entries import NOT_OFFERED
 
 
 class XuanCeWorker(Worker[XuanCeWorkerConfig]):
@@ -32,6 +33,10 @@ class XuanCeWorker(Worker[XuanCeWorkerConfig]):
     @property
     def algorithms(self) -> Mapping[str, Algorithm]:
         return described()
+
+    @property
+    def not_offered(self) -> Mapping[str, str]:
+        return NOT_OFFERED
 
     def validate(self, config: XuanCeWorkerConfig) -> None:
         from xuance_worker.plan import check_card, make_plan
