@@ -74,8 +74,10 @@ def test_two_at_once_make_one_environment(envs: WorkerEnvs, make_worker: MakeWor
     assert len({text.splitlines()[-1] for text in told}) == 1
 
 
-def test_a_folder_without_the_mark_is_no_environment(envs: WorkerEnvs, make_worker: MakeWorker) -> None:
+def test_a_folder_without_a_whole_mark_is_no_environment(envs: WorkerEnvs, make_worker: MakeWorker) -> None:
     worker = envs.install(str(make_worker("tiny")), report=lambda line: None)
+    (worker.folder / "worker.json").write_text("{")
+    assert envs.installed() == []
     (worker.folder / "worker.json").unlink()
     assert not envs.is_known("tiny")
     assert envs.installed() == []

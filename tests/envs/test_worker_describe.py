@@ -59,6 +59,10 @@ def test_kept_until_the_source_changes_or_it_is_installed_anew(envs: WorkerEnvs,
     envs.describe("tiny")
     assert len(note.read_text()) == 3
 
+    worker.description_file.write_text("{")  # damaged
+    assert envs.describe("tiny")["title"] == "Changed"
+    assert len(note.read_text()) == 4
+
     envs.remove("tiny")
     envs.install(worker.source, report=lambda line: None)
     envs.describe("tiny")

@@ -59,13 +59,13 @@ def command(steps: int, as_json: bool) -> int:
     """
     from mosaic.cli.submission import exit_code_of
     from mosaic.cli.watch import watch
-    from mosaic.cli.workers import installed_or_install
+    from mosaic.cli.workers import installed_for_run
     from mosaic.client.lifecycle import start_daemon
 
     client = make_client()
     tell = _Teller(quiet=as_json)
     tell.step(1, f"The worker {WORKER!r}, in an environment of its own")
-    worker = installed_or_install(client.home, WORKER, tell.detail)
+    worker = installed_for_run(client.home, WORKER, tell.detail)
     tell.detail(f"{worker.distribution} {worker.version} in {worker.folder}")
     tell.step(2, "The daemon, which queues and starts runs")
     started = start_daemon(client)

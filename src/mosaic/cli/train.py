@@ -12,7 +12,7 @@ from mosaic.cli.app import context_settings
 from mosaic.cli.flags import ConfigOption, SchemaValue, fields_of, given_values, put_value
 from mosaic.cli.options import make_client
 from mosaic.cli.submission import SubmitOptions, read_json_object, submit, submit_options
-from mosaic.cli.workers import describe, installed_or_install, known_names
+from mosaic.cli.workers import describe, installed_for_run, known_names
 from mosaic.client.errors import NoSuchWorker
 from mosaic.paths import Home
 from mosaic.worker.description import default_at, value_at
@@ -80,7 +80,7 @@ class WorkerCommand(click.Command):
         home = Home.from_environment()
         asks_help = ctx.resilient_parsing or bool({"-h", "--help"} & set(args))
         if not asks_help:
-            installed_or_install(home, self._worker, say)
+            installed_for_run(home, self._worker, say)
         if not asks_help or self._is_installed(home):
             self._description = describe(home, self._worker)
         self.params = [*_own_options()]

@@ -9,6 +9,7 @@ from typing import Any
 from mosaic.client.errors import MosaicError, NoSuchWorker
 from mosaic.envs import EnvsError, InstalledWorker, WorkerEnvs, WorkerMissing
 from mosaic.paths import Home
+from mosaic.system import HAS_RUNS, NEEDS_LINUX
 
 
 @contextmanager
@@ -36,6 +37,13 @@ def installed_or_install(home: Home, name: str, report: Callable[[str], None]) -
             report(f"worker {name} is not installed yet: installing it")
             return envs.install(name, report=report)
         return envs.get(name)
+
+
+def installed_for_run(home: Home, name: str, report: Callable[[str], None]) -> InstalledWorker:
+    """The same, where runs are possible at all: nobody waits for an installation to be told that they are not."""
+    if not HAS_RUNS:
+        raise MosaicError(NEEDS_LINUX)
+    return installed_or_install(home, name, report)
 
 
 def describe(home: Home, name: str) -> dict[str, Any]:

@@ -61,7 +61,10 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
 def _kept(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return {}  # damaged: it is asked again
     return content
 
 

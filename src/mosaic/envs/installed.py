@@ -60,8 +60,11 @@ class InstalledWorker:
         mark = folder / "worker.json"
         if not mark.is_file():
             return None
-        content: dict[str, Any] = json.loads(mark.read_text(encoding="utf-8"))
-        if content.pop("format", None) != FORMAT or content.pop("checkout") != str(CHECKOUT):
+        try:
+            content: dict[str, Any] = json.loads(mark.read_text(encoding="utf-8"))
+        except ValueError:
+            return None  # damaged: `mosaic doctor` finds it, and it is installed anew when it is needed
+        if content.pop("format", None) != FORMAT or content.pop("checkout", None) != str(CHECKOUT):
             return None
         worker = cls(folder=folder, **(content | {"extras": tuple(content["extras"])}))
         return worker if os.access(worker.python, os.X_OK) else None
