@@ -24,9 +24,18 @@ from worker_bench import Results, WorkerTrainer, newest_checkpoint
 from mosaic.client import BadConfig, Run
 
 # By what a script has: enough for a few updates on each side of the middle.
-ON_POLICY = {"num_envs": 2, "num_steps": 64, "update_epochs": 1, "num_minibatches": 2}
+ON_POLICY = {
+    "num_envs": 2,
+    "num_steps": 16,
+    "update_epochs": 1,
+    "num_minibatches": 2,
+    "num_iterations_obs_norm_init": 1,
+    "n_iteration": 2,
+    "num_aux_rollouts": 1,
+    "e_auxiliary": 1,
+}
 OFF_POLICY = {"learning_starts": 60, "min_replay_history": 60, "buffer_size": 150, "batch_size": 32}
-STEPS = {"on": 256, "off": 200}
+STEPS = {"on": 128, "off": 200}
 # Beside every algorithm in its default environment: the families of environments that are nobody's default.
 MORE = {
     "ppo": ("LunarLander-v2", "FrozenLake-v1", "MiniGrid-Empty-5x5-v0", "BabyAI-GoToRedBall-v0"),

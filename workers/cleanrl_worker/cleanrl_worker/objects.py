@@ -100,4 +100,11 @@ def _is_space(value: Any) -> bool:
 
 
 def _belongs_to_making(value: Any) -> bool:
-    return isinstance(value, (ModuleType, type)) or inspect.isroutine(value) or callable(value)
+    return isinstance(value, (ModuleType, type)) or inspect.isroutine(value) or callable(value) or _is_picture(value)
+
+
+def _is_picture(value: Any) -> bool:
+    """What an environment draws with: pygame's surfaces and the like, also several together."""
+    if isinstance(value, (list, tuple)) and value:
+        return all(_is_picture(item) for item in value)
+    return type(value).__module__.startswith("pygame")
