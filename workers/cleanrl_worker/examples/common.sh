@@ -3,13 +3,14 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=${CLEANRL_PYTHON:-${MOSAIC_HOME:-$here/../../../var}/envs/cleanrl/venv/bin/python}
-run=${MOSAIC_RUN_DIR:-$PWD/runs/$(basename "$0" .sh)}
+run=${MOSAIC_RUN_DIR:-$PWD/runs}
 
 worker() {
     echo "@phase $1"
     mkdir -p "$run/$1"
-    printf '%s' "$2" >"$run/$1/config.json"
-    MOSAIC_RUN_DIR="$run/$1" "$python" -m cleanrl_worker.cli --config "$run/$1/config.json"
+    printf '{"run_id": "%s", %s' "$1" "${2#?}" >"$run/$1/config.json"
+    # Started by hand there is no MOSAIC_RUN_DIR: then nobody can control the worker, which chooses the same folder itself.
+    ${MOSAIC_RUN_DIR:+env MOSAIC_RUN_DIR="$run/$1"} "$python" -m cleanrl_worker.cli --config "$run/$1/config.json"
 }
 
 last_checkpoint() {
