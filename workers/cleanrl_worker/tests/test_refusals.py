@@ -19,6 +19,35 @@ def refusal(**given: Any) -> str:
     return error.message
 
 
+BAD = [
+    ({"algo": "pppo"}, "algo", "one of ppo, "),
+    ({"env_id": "CartPole-v9"}, "env_id", "CartPole"),
+    ({"algo": "dqn", "env_id": "Pendulum-v1"}, "env_id", "discrete actions for dqn"),
+    ({"algo": "sac_continuous_action"}, "env_id", "continuous actions for sac_continuous_action"),
+    ({"extras": {"algo_params": {"learning_rat": 1}}}, "extras.algo_params.learning_rat", "learning_rate"),
+    ({"extras": {"algo_params": {"num_envs": "many"}}}, "extras.algo_params.num_envs", "integer"),
+    ({"extras": {"no_such": 1}}, "extras.no_such", "unknown"),
+    ({"extras": {"mode": "resume_training"}}, "extras.checkpoint_path", "resume_training"),
+    (
+        {"extras": {"mode": "resume_training", "checkpoint_path": "/nowhere"}},
+        "extras.checkpoint_path",
+        "not a complete checkpoint",
+    ),
+    ({"algo": "dqn", "env_id": "LunarLander-v1"}, "env_id", "LunarLander-v2"),
+    ({"extras": {"mode": "policy_eval", "track_wandb": True}}, "extras.track_wandb", "nothing is trained"),
+    ({"algo": "ppo_atari"}, "env_id", "an environment of atari for ppo_atari, such as BreakoutNoFrameskip-v4"),
+    ({"env_id": "Box-v9"}, "env_id", "a registered Gymnasium environment"),
+    ({"total_timesteps": 0}, "total_timesteps", ">= 1"),
+    ({"seed": -1}, "seed", ">= 0"),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "words"), BAD)
+def test_a_bad_config(change: dict[str, Any], field: str, words: str) -> None:
+    told = refusal(**change)
+    assert told.startswith(f"field '{field}'") and words in told
+
+
 @pytest.mark.parametrize(
     ("extra", "given", "field"),
     [
