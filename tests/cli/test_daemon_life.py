@@ -20,11 +20,13 @@ def test_without_a_daemon_commands_say_how_to_start_one(no_daemon: Any, argument
     assert done.stdout == ""
 
 
-def test_what_a_dead_daemon_left_behind_is_no_daemon(no_daemon: Any) -> None:
+def test_what_a_dead_daemon_left_behind_is_no_daemon(no_daemon: Any, mosaic: Any) -> None:
+    """Nor is another home's daemon that listens by now where the dead one did: it is not shown this home's token."""
     home = Home(no_daemon.home)
     home.trainer.mkdir(parents=True)
-    home.daemon_info.write_text('{"pid": 1, "url": "http://127.0.0.1:1", "version": "0", "started": 0}')
+    home.daemon_lock.touch()
     home.token.write_text("x")
+    home.daemon_info.write_bytes(Home(mosaic.home).daemon_info.read_bytes())
     no_daemon("status", code=3)
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mosaic import flock
 from mosaic.client.errors import (
     BadConfig,
     DaemonError,
@@ -122,7 +123,7 @@ class Transport:
         import socket
         from urllib.parse import urlsplit
 
-        info = read_daemon_info(self.home)
+        info = self._living()
         if info is None:
             return False
         address = urlsplit(info.url)
@@ -132,8 +133,13 @@ class Transport:
         except OSError:
             return False
 
-    def _daemon(self) -> tuple[DaemonInfo, str]:
+    def _living(self) -> DaemonInfo | None:
+        """What daemon.json says, if a daemon lives: where a killed one listened somebody else may by now."""
         info = read_daemon_info(self.home)
+        return info if info is not None and flock.is_held(self.home.daemon_lock) else None
+
+    def _daemon(self) -> tuple[DaemonInfo, str]:
+        info = self._living()
         if info is None:
             raise NoDaemon(NO_DAEMON)
         try:
