@@ -92,6 +92,19 @@ def test_only_what_was_typed_goes_into_the_config() -> None:
     assert config_from("--env-id", "Taxi-v3") == {"env_id": "Taxi-v3"}
 
 
+def test_algorithm_that_is_not_offered_is_refused_with_the_reason() -> None:
+    @dataclass(frozen=True)
+    class Open:
+        algorithm: str = "plain"
+        params: dict[str, Any] = field(default_factory=dict)
+
+    described = {**DESCRIPTION, "config_schema": schema_of(Open), "not_offered": {"bold": "it never ends"}}
+    (option, *_) = config_options(described, "plain", set())
+    with pytest.raises(click.UsageError) as caught:
+        option.type_cast_value(click.Context(click.Command("train")), "bold")
+    assert 'got \'bold\', allowed: one of "plain", "fancy" (bold is not offered: it never ends)' in str(caught.value)
+
+
 def test_hyperparameters_go_where_the_worker_keeps_them() -> None:
     assert config_from("--learning-rate", "3e-4") == {"params": {"learning_rate": 3e-4}}
     assert config_from("--trace-decay", "0.5", algorithm="fancy") == {"params": {"trace_decay": 0.5}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +131,21 @@ class SchemaValue(click.ParamType[Any]):
 
         words = choices_of(self.schema, self.definitions)
         return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+class AlgorithmName(SchemaValue):
+    """One of a worker's algorithms; those that it does not offer are refused with the reason."""
+
+    def __init__(self, names: Sequence[str], not_offered: Mapping[str, str]) -> None:
+        super().__init__({"enum": list(names)}, {})
+        self._not_offered = not_offered
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value in self._not_offered:
+            allowed = allowed_text(self.schema, self.definitions)
+            reason = f"{value} is not offered: {self._not_offered[value]}"
+            self.fail(f"got {value!r}, allowed: {allowed} ({reason})", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 _WORDS = {

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mosaic.cli.app import context_settings
-from mosaic.cli.flags import ConfigOption, SchemaValue, fields_of, given_values, put_value
+from mosaic.cli.flags import AlgorithmName, ConfigOption, fields_of, given_values, put_value
 from mosaic.cli.options import make_client
 from mosaic.cli.submission import SubmitOptions, read_json_object, submit, submit_options
 from mosaic.cli.workers import describe, installed_for_run, known_names
@@ -197,7 +197,7 @@ def config_options(description: dict[str, Any], algorithm: str | None, taken: se
     if chosen is not None:
         names = list(description["algorithms"])
         if names and "enum" not in chosen.field.schema:
-            chosen.type = SchemaValue({"enum": names}, {})
+            chosen.type = AlgorithmName(names, description.get("not_offered", {}))
         if ALGORITHM_FLAG not in taken | _flags_of(options):
             chosen.opts.append(ALGORITHM_FLAG)
     return options
