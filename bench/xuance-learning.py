@@ -52,7 +52,7 @@ class Task:
 
 TASKS = {
     "mappo_spread": Task("mappo", 100_000, ROLLOUTS),
-    "ippo_spread": Task("ippo", 60_000, ROLLOUTS),
+    "ippo_spread": Task("ippo", 80_000, {**ROLLOUTS, "buffer_size": 800}),
     # Epsilon falls over half of the budget, which is the worker's default.
     "vdn_spread": Task("vdn", 60_000, {"training_frequency": 10}, parallels=5),
     "qmix_spread": Task("qmix", 60_000, {"training_frequency": 10}, parallels=5),

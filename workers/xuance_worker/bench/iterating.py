@@ -165,9 +165,9 @@ def register_spread() -> None:
 
 
 def main(side: str, case: str) -> None:
+    os.environ["TQDM_DISABLE"] = "1"  # read when torch imports tqdm
     import torch
 
-    os.environ["TQDM_DISABLE"] = "1"
     tell = tell_in_turns()
     torch.set_num_threads(1)
     {"worker": train_with_worker, "plain": train_plainly}[side](case, tell)

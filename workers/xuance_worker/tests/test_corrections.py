@@ -92,6 +92,13 @@ def test_upstream_cannot_build_coma(monkeypatch: pytest.MonkeyPatch) -> None:
             collect(patched, "allow_missing_huber_delta", **COMA)
 
 
+def test_coma_explores_no_less_than_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = {**COMA, "total_timesteps": 40}
+    agent = collect(monkeypatch, None, **brief)
+    assert agent.egreedy == agent.end_greedy
+    assert collect(monkeypatch, "keep_probabilities_positive", **brief).egreedy < 0
+
+
 # In QMIX, the mixing network's activation hides the size of the wrong targets.
 @pytest.mark.parametrize("algorithm", ["iql", "vdn"])
 def test_masked_actions_are_worth_nothing_in_targets(monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:

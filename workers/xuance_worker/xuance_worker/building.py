@@ -73,6 +73,7 @@ def build_agent(config: XuanCeWorkerConfig, plan: Plan, envs: Any) -> Any:
     corrections.explore_as_long_as_asked(agent)
     if plan.entry.is_multi_agent:
         corrections.explore_from_the_start(agent)
+        corrections.keep_probabilities_positive(agent)
         corrections.keep_states_apart(agent)
         corrections.look_ahead_with_next_mask(agent)
     else:

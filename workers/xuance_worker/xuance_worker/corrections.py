@@ -121,6 +121,24 @@ def explore_from_the_start(agent: Any) -> None:
         agent.e_greedy = agent.start_greedy
 
 
+def keep_probabilities_positive(agent: Any) -> None:
+    """COMA mixes chance into its policy, and its share ends up to one step's fall below where it should end.
+
+    Where that is below 0, probabilities may be negative, and COMA fails.
+    """
+    if type(agent).__name__ != "COMA_Agents":
+        return
+    learn, update = agent.train_epochs, agent.learner.update
+
+    def within_bounds(*args: Any, **kwargs: Any) -> Any:
+        told = learn(*args, **kwargs)
+        agent.egreedy = max(agent.egreedy, agent.end_greedy)
+        return told
+
+    agent.train_epochs = within_bounds
+    agent.learner.update = lambda sample, epsilon: update(sample, max(epsilon, agent.end_greedy))
+
+
 def anneal_beta_over_the_budget(agent: Any) -> None:
     """Prioritized replay raises its beta to 1 within each call of `train`, and then goes on beyond.
 

@@ -30,7 +30,7 @@ class Entry:
     memory: Memory = "never"
     acting: Acting = "alone"
     must_share: bool = False  # parameters, among agents of like spaces
-    must_be_alike: bool = False  # the agents' spaces
+    must_be_alike: Literal["", "spaces", "action spaces"] = ""  # of all agents
 
     @property
     def action_kinds(self) -> tuple[Kind, ...]:
@@ -93,6 +93,7 @@ TEAMS: Mapping[str, Entry] = {
         "Policy gradient with a counterfactual baseline: what would have been, had this agent alone acted otherwise.",
         "coma",
         "discrete",
+        must_be_alike="action spaces",
         is_on_policy=True,
     ),
     "iddpg": _team("IDDPG", "DDPG for each agent by itself.", "iddpg", "box"),
@@ -128,6 +129,7 @@ TEAMS: Mapping[str, Entry] = {
         "Values of agents and of pairs of agents; joint actions are found by passing messages along the pairs.",
         "dcg",
         "discrete",
+        must_be_alike="action spaces",
         acting="jointly",
         **REPLAY,
     ),
@@ -169,7 +171,7 @@ TEAMS: Mapping[str, Entry] = {
         "Agents with memories that tell each other the mean of what they have in mind.",
         "commnet",
         "discrete",
-        must_be_alike=True,  # XuanCe's network for what they tell each other has one size
+        must_be_alike="spaces",  # XuanCe's network for what they tell each other has one size
         shown=MESSAGES,
         **TALKING,
     ),

@@ -73,6 +73,7 @@ def make_plan(config: XuanCeWorkerConfig) -> Plan:
     try:
         kind = _action_kind(config, entry, game)
         _check_agents(config, entry, game)
+        _check_alike(config, entry, game)
         _check_images(config, entry, game)
         sharing = _sharing(config, entry, game)
         for index, stage in enumerate(config.curriculum):
@@ -123,6 +124,21 @@ def _check_agents(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> None:
         raise ConfigError(refuse("env_id", config.env_id, allowed))
 
 
+def _alike(spaces_of: Mapping[str, spaces.Space[Any]]) -> bool:
+    return len({str(space) for space in spaces_of.values()}) == 1
+
+
+def _check_alike(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> None:
+    fits = {
+        "": True,
+        "action spaces": _alike(game.action_spaces),
+        "spaces": _alike(game.action_spaces) and _alike(game.observation_spaces),
+    }
+    if not fits[entry.must_be_alike]:
+        allowed = f"an environment of agents with like {entry.must_be_alike} for {entry.title}"
+        raise ConfigError(refuse("env_id", config.env_id, allowed))
+
+
 def _check_images(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> None:
     if game.sees_images and config.algorithm not in SEES_IMAGES:
         allowed = f"an environment whose observations are vectors for {entry.title} (images: {', '.join(SEES_IMAGES)})"
@@ -130,17 +146,13 @@ def _check_images(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> None:
 
 
 def _sharing(config: XuanCeWorkerConfig, entry: Entry, game: Game) -> bool:
-    alike = len(set(map(str, game.observation_spaces.values()))) == 1 == len(set(map(str, game.action_spaces.values())))
+    alike = _alike(game.observation_spaces) and _alike(game.action_spaces)
     if config.parameter_sharing and not alike:
         observed = ", ".join(
             f"{agent} sees {math.prod(space.shape)}" for agent, space in game.observation_spaces.items()
         )
         allowed = f"false: the agents of {config.env_id} have unlike spaces ({observed} numbers)"
         raise ConfigError(refuse("parameter_sharing", True, allowed))
-    if entry.must_be_alike and not alike:
-        raise ConfigError(
-            refuse("env_id", config.env_id, f"an environment of agents with like spaces for {entry.title}")
-        )
     if entry.must_share and not (alike and config.parameter_sharing is not False):
         allowed = f"true for {entry.title}, whose agents must have like spaces and share one network"
         raise ConfigError(refuse("parameter_sharing", config.parameter_sharing, allowed))
@@ -178,8 +190,7 @@ def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game) 
     if entry.is_multi_agent and kind == "box":
         low = min(float(space.low.min()) for space in game.action_spaces.values() if isinstance(space, spaces.Box))
         values["activation_action"] = "sigmoid" if low >= 0 else "tanh"
-    alike = len(set(map(str, game.observation_spaces.values()))) == 1
-    if config.algorithm == "mappo" and not alike:
+    if config.algorithm == "mappo" and not _alike(game.observation_spaces):
         # Upstream's joint observation of unlike agents does not fit its critics.
         values["use_global_state"] = True
     if game.sees_images:
