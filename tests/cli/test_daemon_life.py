@@ -28,6 +28,9 @@ def test_what_a_dead_daemon_left_behind_is_no_daemon(no_daemon: Any, mosaic: Any
     home.token.write_text("x")
     home.daemon_info.write_bytes(Home(mosaic.home).daemon_info.read_bytes())
     no_daemon("status", code=3)
+    started = no_daemon.json("up")
+    no_daemon("down")
+    assert started["url"] != json.loads(Home(mosaic.home).daemon_info.read_text())["url"]
 
 
 def test_a_home_that_cannot_be_made_is_told_in_one_line(no_daemon: Any) -> None:

@@ -36,6 +36,7 @@ def take_lock(home: Home, *, takeover: bool) -> int:
     if not try_lock(descriptor, wait_s=patience):
         os.close(descriptor)
         raise AlreadyRunning(f"another daemon has this home ({home.root}): {_describe_holder(home)}")
+    home.daemon_info.unlink(missing_ok=True)  # of one that was killed: nobody is to look for us there
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
