@@ -9,6 +9,7 @@ import pytest
 
 import mosaic.cli
 from mosaic.cli.app import COMMANDS
+from mosaic.cli.bench import benchmarks
 
 FOLDER = Path(mosaic.cli.__file__).parent
 
@@ -23,3 +24,10 @@ def test_every_file_with_a_command_is_in_the_table() -> None:
     having = {path.stem for path in FOLDER.glob("*.py") if "\n@click.command" in path.read_text()}
     having |= {path.stem for path in FOLDER.glob("*.py") if "\n@click.group" in path.read_text()} - {"app"}
     assert having == set(COMMANDS)
+
+
+def test_bench_lists_what_can_be_run() -> None:
+    listed = benchmarks()
+    assert {"fastlane", "telemetry"} <= set(listed)
+    programs = {path.stem for path in listed["fastlane"].parent.glob("*.py") if "__main__" in path.read_text()}
+    assert set(listed) == programs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 
@@ -19,7 +20,7 @@ def command(name: str | None, arguments: tuple[str, ...]) -> int:
 
     Each prints a table and writes bench/out/NAME.json.
     """
-    known = {file.stem: file for file in sorted((CHECKOUT / "bench").glob("[!_]*.py"))}
+    known = benchmarks()
     if name is None:
         click.echo("\n".join(known) or "there are no benchmarks")
         return 0
@@ -27,3 +28,8 @@ def command(name: str | None, arguments: tuple[str, ...]) -> int:
         raise click.UsageError(f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none'}")
     prepare()
     return subprocess.run([sys.executable, known[name], *arguments]).returncode
+
+
+def benchmarks() -> dict[str, Path]:
+    """The programs in `bench/` by name. Those with an underscore are modules that they share."""
+    return {file.stem: file for file in sorted((CHECKOUT / "bench").glob("*.py")) if "_" not in file.stem}
