@@ -128,6 +128,17 @@ def test_the_childs_exception_is_told_with_its_traceback(parent: Parent) -> None
     )
 
 
+def test_a_signal_that_comes_when_the_work_is_done_undoes_nothing(parent: Parent) -> None:
+    summary = parent.start("""
+        import signal
+        with joined_run("test") as child:
+            child.summary["steps"] = 3
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as Python does at its end
+        os.kill(os.getpid(), signal.SIGTERM)
+    """)
+    assert summary == {"steps": 3}
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

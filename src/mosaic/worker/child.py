@@ -90,11 +90,13 @@ def _judge(run: Run, answer: bytes, code: int) -> dict[str, Any]:
         if result.traceback:
             failure.add_note(result.traceback)
         raise failure
+    if answer:
+        # It has done its work, however its process came to its end: a stop's SIGTERM may still reach it while it
+        # winds down, when Python no longer minds its signals.
+        return result.summary
     if code < 0:
         raise ChildFailed(f"the child process was ended by {signal.Signals(-code).name}")
-    if code > 0 or not answer:
-        raise ChildFailed(f"the child process ended with exit code {code} without a result")
-    return result.summary
+    raise ChildFailed(f"the child process ended with exit code {code} without a result")
 
 
 @dataclass
