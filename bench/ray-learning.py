@@ -1,6 +1,6 @@
 """Does the Ray worker learn? Real trainings through a daemon, judged on games of their own.
 
-    ./mosaic bench ray-learning [--only ppo_cartpole,tictactoe,...] [--seeds 0,1,2] [--home FOLDER]
+    ./mosaic bench ray-learning [--only ppo_cartpole,tictactoe,...] [--seeds 0,1,2] [--steps N] [--home FOLDER]
 
 Results of earlier calls are kept, so that parts can be run one after another. `--home` keeps the runs.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(TASKS))
     parser.add_argument("--seeds", help="instead of each task's own")
+    parser.add_argument("--steps", type=int, help="instead of each task's own")
     parser.add_argument("--home", type=Path)
     arguments = parser.parse_args()
     results = Results("ray-learning")
@@ -129,7 +130,7 @@ def main() -> None:
         Trainer(arguments.home or Path(folder)) as trainer,
     ):
         for name in arguments.only.split(","):
-            task = TASKS[name]
+            task = replace(TASKS[name], steps=arguments.steps or TASKS[name].steps)
             for seed in map(int, arguments.seeds.split(",")) if arguments.seeds else task.seeds:
                 begun = time.monotonic()
                 run = trainer.train(task.config(seed), f"{name}-{seed}")

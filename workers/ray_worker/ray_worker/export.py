@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium.spaces as spaces
 import msgspec
@@ -27,6 +27,7 @@ Part = tuple[Layer, dict[str, Any]]
 
 
 Weights = dict[str, NDArray[np.float32]]
+T = TypeVar("T")
 
 
 def write_policies(
@@ -40,9 +41,8 @@ def write_policies(
     (folder / policy_file.FOLDER).mkdir()
     entries = {}
     for name in plan.trained:
-        module = learner_module(algorithm, name)
-        entries[name] = entry_of(plan.policies[name], module)
-        save_file(plain_weights(module), policy_file.weights_path(folder, name))
+        entries[name], weights = network_of(algorithm, name, plan.policies[name])
+        save_file(weights, policy_file.weights_path(folder, name))
     for name, weights in (snapshots or {}).items():
         entries[name] = entries[plan.trained[0]]
         save_file(weights, policy_file.weights_path(folder, name))
@@ -90,10 +90,20 @@ def _named_tensors(module: Any) -> dict[str, torch.Tensor]:
     }
 
 
-def learner_module(algorithm: Any, name: str) -> Any:
-    """A policy's network, as the learner holds it."""
-    modules = algorithm.learner_group._learner.module
-    return modules[name if name in modules else "default_policy"].unwrapped()
+def in_learner(algorithm: Any, name: str, function: Callable[[Any], T]) -> T:
+    """What a function finds out about a policy's network where it learns: here or in another process."""
+
+    def apply(learner: Any) -> T:
+        modules = learner.module
+        return function(modules[name if name in modules else "default_policy"].unwrapped())
+
+    # All learners have the same.
+    found: T = next(iter(algorithm.learner_group.foreach_learner(apply))).get()
+    return found
+
+
+def network_of(algorithm: Any, name: str, spec: PolicySpec) -> tuple[PolicyEntry, Weights]:
+    return in_learner(algorithm, name, lambda module: (entry_of(spec, module), plain_weights(module)))
 
 
 def layers_of(module: Any) -> Iterator[Part]:

@@ -7,6 +7,7 @@ it. All of it, the state of the dice included, lies in the checkpoint and is res
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,7 @@ class League:
         from ray_worker import export
 
         member = Member(f"snapshot_{step:012d}", step)
-        self._weights[member.name] = export.plain_weights(export.learner_module(algorithm, MAIN))
+        self._weights[member.name] = export.in_learner(algorithm, MAIN, export.plain_weights)
         self.state.members.append(member)
         while len(self.state.members) > self._config.keep:
             # The first one stays: it tells how far the policy has come.
@@ -128,18 +129,17 @@ class League:
         from ray_worker import export
 
         self.state.seated = self.choose()
-        states = {
-            slot: export.rllib_state(export.learner_module(algorithm, slot), self._weights[name])
-            for slot, name in zip(self._plan.frozen, self.state.seated, strict=True)
-        }
+        states = {}
+        for slot, name in zip(self._plan.frozen, self.state.seated, strict=True):
+            put_in = functools.partial(export.rllib_state, weights=self._weights[name])
+            states[slot] = export.in_learner(algorithm, slot, put_in)
         algorithm.set_state({"learner_group": {"learner": {"rl_module": states}}})
 
     def _judge(self, algorithm: Algorithm) -> dict[str, float]:
         """Games against random play and snapshots: the first, the newest and, where it matters for the choice, all."""
         from ray_worker import export
 
-        module = export.learner_module(algorithm, MAIN)
-        entry = export.entry_of(self._plan.policies[MAIN], module)
+        entry, trained = export.network_of(algorithm, MAIN, self._plan.policies[MAIN])
         self.state.judgements += 1
         seed = self.state.judgements * 1_000_003
 
@@ -153,7 +153,7 @@ class League:
         members = self.state.members
         judged = members if self._config.matchmaking is Matchmaking.PRIORITISED else [members[0], members[-1]]
         with PolicyEvaluator(self._environment) as evaluator:
-            main = actor(MAIN, export.plain_weights(module))
+            main = actor(MAIN, trained)
             for member in {member.name: member for member in judged}.values():
                 rival = actor(member.name, self._weights[member.name])
                 record = evaluator.match((main, rival), self._config.evaluation_games, seed=seed).actor_record(MAIN)

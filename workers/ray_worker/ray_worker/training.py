@@ -21,6 +21,7 @@ from ray_worker.environments import EnvironmentFacts
 from ray_worker.league import League
 from ray_worker.listening import listen_while_learning
 from ray_worker.policies import PolicyPlan
+from ray_worker.sharding import share_out_whole_pieces
 from ray_worker.telemetry import Reporter
 
 ALGORITHM_FOLDER = "algorithm"
@@ -55,6 +56,7 @@ class Training:
         self.league = League.of(config, plan)
         seed = (config.training.seed + SEED_STRIDE * self.state.step) % 2**31
         self.algorithm: Any = building.build_config(config, facts, plan, seed).build_algo()
+        share_out_whole_pieces()
         listen_while_learning(self.algorithm)
         self.reporter = Reporter(telemetry, self.state.episodes)
         try:

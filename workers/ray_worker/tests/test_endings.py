@@ -26,7 +26,7 @@ from mosaic.shepherd.launch import Launch, shared_memory_folder, shepherd_comman
 from mosaic.store import RunReader
 from mosaic.worker import checkpoints
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(900)
 
 PATIENCE_S = 240.0
 
@@ -105,13 +105,21 @@ class LiveRun:
             self.shepherd.wait()
 
 
+ENDLESS = {"training": {"total_timesteps": 10**9}, "resources": {"num_workers": 1}, "checkpoint": {"frequency": 400}}
+POPULATION = {
+    "resources": {"num_workers": 0},
+    "population": {"size": 2, "interval": 800, "mutations": {"lr": [0.001, 0.0001]}, "replaced": 0.5},
+}
+
+
 @pytest.fixture
-def live_run(tmp_path: Path) -> Iterator[LiveRun]:
-    config = merged(
-        SMALL,
-        {"training": {"total_timesteps": 10**9}, "resources": {"num_workers": 1}, "checkpoint": {"frequency": 400}},
-    )
-    run = LiveRun(tmp_path, config)
+def changes() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def live_run(tmp_path: Path, changes: dict[str, Any]) -> Iterator[LiveRun]:
+    run = LiveRun(tmp_path, merged(merged(SMALL, ENDLESS), changes))
     try:
         yield run
     finally:
@@ -163,6 +171,48 @@ def test_a_run_goes_on_when_a_runner_is_killed_and_ends_when_the_shepherd_is(liv
     assert checkpoints.latest(live_run.path) is not None
 
 
+@pytest.mark.slow
+def test_ctrl_c_ends_it_as_a_cancel_does(live_run: LiveRun) -> None:
+    live_run.start()
+    live_run.wait_until("the first results", lambda: live_run.told("metric"))
+    os.killpg(os.getpgid(live_run.worker.pid), signal.SIGINT)
+    record = live_run.ended()
+    assert record.exit_code == 0
+    live_run.check_nothing_left()
+    assert checkpoints.latest(live_run.path) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [POPULATION])
+def test_a_population_outlives_a_member_is_saved_when_cancelled_and_leaves_nothing(live_run: LiveRun) -> None:
+    before = ray_folders()
+    live_run.start()
+    live_run.wait_until("the first exchange", lambda: any(row.get("parent") for row in live_run.told("child_started")))
+    members = [process for process in live_run.processes() if "PopulationTrial" in " ".join(process.cmdline())]
+    assert members
+    begun = len(live_run.told("child_started"))
+    members[0].kill()
+    live_run.wait_until("it is started again", lambda: len(live_run.told("child_started")) > begun)
+    step = live_run.told("metric")[-1]["step"]
+    live_run.wait_until("all members go on", lambda: live_run.told("metric")[-1]["step"] > step + 800)
+    os.killpg(os.getpgid(live_run.worker.pid), signal.SIGTERM)
+    assert live_run.ended().exit_code == 0
+    live_run.check_nothing_left()
+    checkpoint = checkpoints.latest(live_run.path)
+    assert checkpoint is not None
+    saved = checkpoints.verify(checkpoint).step
+    assert {path.name for path in (live_run.path / "children").iterdir()} == {"trial-0", "trial-1"}
+
+    (live_run.path / "exit.json").unlink()
+    live_run.start(attempt=2, resume_from=checkpoint)
+    live_run.wait_until("results past it", lambda: any(row["step"] > saved for row in live_run.told("metric")))
+    live_run.worker.kill()
+    assert live_run.ended().signal == "SIGKILL"
+    live_run.check_nothing_left()
+    assert ray_folders() == before
+
+
+@pytest.mark.slow
 def test_it_is_watched_paused_and_saved_on_request(live_run: LiveRun) -> None:
     live_run.start()
     live_run.wait_until("the first results", lambda: live_run.told("metric"))

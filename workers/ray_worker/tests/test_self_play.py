@@ -118,6 +118,22 @@ def test_the_league_is_saved_and_restored_exactly(train: Train) -> None:
     assert again == state, "nothing was drawn or judged in between"
 
 
+@pytest.mark.slow
+def test_a_league_goes_on_where_several_processes_learn(train: Train) -> None:
+    settings: dict[str, Any] = {
+        "league": {"snapshot_every": 200, "evaluation_games": 2},
+        "resources": {"num_learners": 2, "num_envs_per_worker": 4},
+    }
+    first = train(self_play_config(**settings, training={"total_timesteps": 500}))
+    step, checkpoint = first.checkpoints[-1]
+    state = msgspec.json.decode((checkpoint / FILE).read_bytes(), type=LeagueState)
+    assert len(state.members) > 2
+    second = train(self_play_config(**settings, training={"total_timesteps": step + 400}), resume=checkpoint)
+    again = msgspec.json.decode((second.checkpoints[-1][1] / FILE).read_bytes(), type=LeagueState)
+    assert [member.name for member in again.members][: len(state.members)] == [member.name for member in state.members]
+    assert min(second.metrics) > step
+
+
 def test_random_opponents_do_only_what_is_allowed_and_each_as_often() -> None:
     space = spaces.Discrete(4)
     module = RandomModule(observation_space=None, action_space=space)
@@ -139,19 +155,19 @@ def test_self_play_needs_a_rival() -> None:
 def test_self_play_beats_random_and_its_own_beginning(train: Train) -> None:
     config = self_play_config(
         training={
-            "total_timesteps": 150_000,
+            "total_timesteps": 300_000,
             "hyperparameters": {
-                "train_batch_size_per_learner": 2000,
-                "minibatch_size": 256,
+                "train_batch_size_per_learner": 4000,
+                "minibatch_size": 512,
                 "num_epochs": 6,
-                "lr": 0.001,
+                "lr": [[0, 0.001], [300_000, 0.0001]],
                 "entropy_coeff": 0.01,
                 "lambda_": 0.95,
-                "model_config": {"fcnet_hiddens": [64, 64]},
+                "model_config": {"fcnet_hiddens": [128, 128]},
             },
         },
-        league={"snapshot_every": 6_000, "opponents": 4},
-        resources={"num_workers": 0, "num_envs_per_worker": 8},
+        league={"snapshot_every": 15_000, "opponents": 2, "random_opponents": 2},
+        resources={"num_workers": 0, "num_envs_per_worker": 32},
     )
     checkpoint = train(config).checkpoints[-1][1]
     trained = create_ray_actor(RayPolicyConfig(checkpoint, policy="main", name="trained"))
