@@ -14,7 +14,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray_worker.config import EnvironmentConfig
 from ray_worker.environments import EnvironmentFactory
 from ray_worker.fastlane import make_watched
-from ray_worker.games import AGENT, Game, Turn
+from ray_worker.games import Game, GymnasiumGame, Turn
 from ray_worker.observations import Codec
 
 MASK = "action_mask"
@@ -73,33 +73,36 @@ class MultiAgentGame(MultiAgentEnv):
 
 
 def make_single(config: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    """A Gymnasium environment for RLlib: as it is, where its observations need no encoding."""
+    """A game of one agent for RLlib; a Gymnasium environment as it is, where its observations need no encoding."""
     factory = EnvironmentFactory(msgspec.convert(dict(config), EnvironmentConfig))
     game = make_watched(factory)
-    codec = factory.codecs(game)[AGENT]
-    if game.observation_spaces[AGENT].dtype == np.float32 and codec.is_identity:
+    (agent,) = game.agents
+    codec = factory.codecs(game)[agent]
+    is_ready = isinstance(game, GymnasiumGame) and game.observation_spaces[agent].dtype == np.float32
+    if is_ready and codec.is_identity:
         env: gymnasium.Env[Any, Any] = game.env
         return env
-    return SingleAgentGame(game, codec)
+    return SingleAgentGame(game, agent, codec)
 
 
 class SingleAgentGame(gymnasium.Env[Any, Any]):
-    """A Gymnasium environment whose observations are encoded."""
+    """A game of one agent whose observations are encoded."""
 
-    def __init__(self, game: Game, codec: Codec) -> None:
+    def __init__(self, game: Game, agent: str, codec: Codec) -> None:
         self._game = game
+        self._agent = agent
         self._codec = codec
-        self.action_space = self._game.action_spaces[AGENT]
+        self.action_space = self._game.action_spaces[agent]
         self.observation_space = network_space(self._codec, self.action_space)
         self.render_mode = "rgb_array"
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        return encode(self._codec, self._game.reset(seed).observations[AGENT]), {}
+        return encode(self._codec, self._game.reset(seed).observations[self._agent]), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        turn = self._game.step({AGENT: action})
-        observation = encode(self._codec, turn.observations[AGENT])
-        return observation, turn.rewards[AGENT], turn.terminated[AGENT], turn.truncated[AGENT], {}
+        turn = self._game.step({self._agent: action})
+        observation = encode(self._codec, turn.observations[self._agent])
+        return observation, turn.rewards[self._agent], turn.terminated[self._agent], turn.truncated[self._agent], {}
 
     def render(self) -> Any:
         return self._game.render()

@@ -1,4 +1,4 @@
-"""A dozen cells of algorithm, environment and policy configuration: trained, resumed, evaluated without a cluster.
+"""Some cells of algorithm, environment and policy configuration: trained, resumed, evaluated without a cluster.
 
 They are tried as the bench tries all of them (`mosaic bench ray-matrix`), and together have every algorithm, every
 policy configuration and every family.
@@ -31,6 +31,7 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
 CELLS = [
     ("IMPALA", "gymnasium", "CartPole-v1", "PARAMETER_SHARING"),
     ("DQN", "gymnasium", "FrozenLake-v1", "PARAMETER_SHARING"),
+    ("PPO", "mpe", "simple_v3", "PARAMETER_SHARING"),
     ("PPO", "classic", "chess_v6", "SELF_PLAY"),
     ("DQN", "classic", "connect_four_v3", "SELF_PLAY"),
     ("SAC", "classic", "tictactoe_v3", "INDEPENDENT"),
