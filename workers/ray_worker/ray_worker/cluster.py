@@ -127,8 +127,9 @@ def _start(folder: Path, others: int, gpus: float) -> None:
                 log_to_driver=others > 0,
                 # In a folder of its own: Ray opens it to everybody.
                 _temp_dir=str(folder / f"{RAY_FOLDER}{attempt}"),
-                # A process for each CPU, whether it will be used or not.
-                _system_config={"prestart_worker_first_driver": False},
+                # No process for each CPU, whether it will be used or not; and those that play and learn are the run as
+                # much as this process is: how nice it is was decided by whoever started it.
+                _system_config={"prestart_worker_first_driver": False, "worker_niceness": 0},
             )
             return
         except Exception as error:  # Ray raises no class of its own here
