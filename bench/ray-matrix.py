@@ -126,7 +126,8 @@ def all_cells() -> list[Cell]:
         if family == "gymnasium" or env_id == "simple_v3" or name in CROWDED:
             wanted = ["PARAMETER_SHARING"]
         cells += [Cell(algorithm, name, kind) for algorithm, kind in itertools.product(HYPERPARAMETERS, wanted)]
-    return cells
+    # They take as long as all others together.
+    return sorted(cells, key=lambda cell: cell.environment in CROWDED)
 
 
 def each_once(cells: list[Cell]) -> Iterator[Cell]:

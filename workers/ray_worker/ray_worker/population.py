@@ -259,8 +259,7 @@ class Population:
     def _tell_begin(
         self, member: Member, *, from_step: int | None, parent: str = "", changed: dict[str, Any] | None = None
     ) -> None:
-        config = as_dict(self._config)
-        config["training"]["hyperparameters"] = member.hyperparameters
+        config = dict(member.hyperparameters)  # all else is the run's
         self._say(member, ChildStarted(config=config, parent=parent, from_step=from_step, changed=changed or {}))
 
     def _say(self, member: Member, message: Any) -> None:
