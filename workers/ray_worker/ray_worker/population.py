@@ -7,11 +7,8 @@ checkpoint of the run holds the newest state of all members, and the best one's 
 
 from __future__ import annotations
 
-import functools
-import os
 import random
 import shutil
-import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,40 +16,31 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from ray import tune
-from ray.tune.execution.placement_groups import PlacementGroupFactory
-from ray.tune.schedulers import PopulationBasedTraining
-from ray.tune.search.basic_variant import BasicVariantGenerator
 
 from mosaic.worker import Command, Run
-from mosaic.worker.config import as_dict
 from mosaic.worker.messages import ChildStarted, RunCompleted, RunFailed
 from ray_worker import policy_file
+from ray_worker.analytics import population_summary
 from ray_worker.config import RayWorkerConfig
-from ray_worker.mutations import Range, mutations_of, starting_points
+from ray_worker.mutations import starting_points
 from ray_worker.population_trial import (
-    GENERATION,
     MESSAGES,
     NO_SCORE,
     SCORE,
     STEP,
     MemberState,
-    PopulationTrial,
     index_of,
     read_messages,
 )
 from ray_worker.population_trial import STATE_FILE as MEMBER_FILE
 from ray_worker.saving import resume_folder, save
 from ray_worker.training import read_state
+from ray_worker.tuning import tune_population
 
 FILE = "population.json"
 MEMBERS = "members"
 # How long members may take to finish an iteration when the run is to stop; what they have saved before counts then.
 STOP_S = 20.0
-# A member whose process dies goes on from what it saved last, so many times.
-RESTARTS = 3
-# What Tune keeps of each member: the states that others may be about to take over.
-KEEP = 4
 SEED_STRIDE = 1_000_003
 
 
@@ -86,7 +74,7 @@ class Population:
         self._generation = min(member.generation for member in self.members)
         self._steps = {member.name: member.step for member in self.members}
         self._told_step = min(self._steps.values())
-        self._unsaved: set[str] = set()
+        self._saved_steps: list[int] = []
         # A checkpoint was requested, and these have not saved their state for it yet.
         self._requested = False
         self._asked: set[str] = set()
@@ -104,75 +92,21 @@ class Population:
         random.seed(self._config.training.seed + SEED_STRIDE * self._generation)
         shutil.rmtree(self._home, ignore_errors=True)
         try:
-            self._tune()
+            tune_population(
+                self,
+                self._config,
+                self._home,
+                hyperparameters=[member.hyperparameters for member in self.members],
+                resume=[member.folder for member in self.members],
+                generation=self._generation,
+            )
             if self.failure:
                 raise RuntimeError(self.failure)
-            if self._unsaved:
+            if [member.step for member in self.members] != self._saved_steps:
                 self._save()
         finally:
             shutil.rmtree(self._home, ignore_errors=True)
-        best = self._best()
-        return {
-            "steps": min(self._steps.values()),
-            "episodes": sum(member.episodes for member in self.members),
-            "best": best.name,
-            "best_score": best.score,
-            "best_hyperparameters": best.hyperparameters,
-        }
-
-    def _tune(self) -> None:
-        ear, handlers = _Ear(self), {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGUSR1)}
-        os.environ.update(
-            # Its own files about the trials, its own way to end at Ctrl-C, and other folders to be in.
-            TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1",
-            TUNE_DISABLE_SIGINT_HANDLER="1",
-            RAY_CHDIR_TO_TRIAL_DIR="0",
-            RAY_AIR_NEW_OUTPUT="0",
-            TUNE_DISABLE_STRICT_METRIC_CHECKING="1",
-        )
-        try:
-            tune.run(
-                PopulationTrial,
-                name="population",
-                storage_path=str(self._home),
-                config={
-                    "run": as_dict(self._config),
-                    "hyperparameters": tune.grid_search([member.hyperparameters for member in self.members]),
-                    "resume": [member.folder for member in self.members],
-                    "generation": self._generation,
-                },
-                resources_per_trial=_resources(self._config),
-                scheduler=self._scheduler(),
-                search_alg=_Starts(self),
-                stop=ear,
-                callbacks=[_Callbacks(self, ear)],
-                checkpoint_config=tune.CheckpointConfig(num_to_keep=KEEP, checkpoint_at_end=True),
-                max_failures=RESTARTS,
-                reuse_actors=True,
-                raise_on_failed_trial=False,
-                verbose=0,
-            )
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-
-    def _scheduler(self) -> PopulationBasedTraining:
-        population = self._config.population
-        return _Scheduler(
-            self,
-            time_attr=GENERATION,
-            metric=SCORE,
-            mode="max",
-            perturbation_interval=1,
-            hyperparam_mutations={
-                "hyperparameters": {name: _domain(mutation) for name, mutation in mutations_of(self._config).items()}
-            },
-            custom_explore_fn=functools.partial(_fit, mutations=mutations_of(self._config)),
-            quantile_fraction=population.replaced,
-            resample_probability=population.resample_probability,
-            log_config=False,
-            synch=True,
-        )
+        return population_summary(self.members, self._best())
 
     # What Tune asks and tells.
 
@@ -185,7 +119,6 @@ class Population:
         member.score = None if result[SCORE] == NO_SCORE else float(result[SCORE])
         member.episodes = int(result["episodes"])
         self._steps[member.name] = int(result[STEP])
-        self._unsaved.add(member.name)
         self._tell_progress()
         if member.name in self._asked:
             result["should_checkpoint"] = True
@@ -200,7 +133,6 @@ class Population:
         """A member's state lies in that folder."""
         member = self.members[index_of(trial_id)]
         _place(member, folder)
-        self._unsaved.add(member.name)
         self._asked.discard(member.name)
         self._save_if_complete()
 
@@ -215,7 +147,6 @@ class Population:
         member.hyperparameters, member.parent = hyperparameters, donor.name
         _place(member, folder)
         self._steps[member.name] = member.step
-        self._unsaved.add(member.name)
         self._tell_begin(member, from_step=member.step, parent=donor.name, changed=changed)
         self._save_if_complete()
 
@@ -300,7 +231,7 @@ class Population:
         if not held:
             return
         save(self._run, self._config, self._card, min(member.step for member in held), self._write)
-        self._unsaved.clear()
+        self._saved_steps = [member.step for member in self.members]
         self._requested = bool(self._asked)
 
     def _write(self, folder: Path) -> None:
@@ -316,95 +247,6 @@ class Population:
             source = folder / best.folder / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
         (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(PopulationState(kept))))
-
-
-class _Ear(tune.Stopper):
-    """Tune shows it every result before anybody else, and asks it after every event whether to go on."""
-
-    def __init__(self, population: Population) -> None:
-        self._population = population
-        self.running = 0
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return self._population.hear(trial_id, result)
-
-    def stop_all(self) -> bool:
-        return self._population.is_over(self.running)
-
-
-class _Callbacks(tune.Callback):
-    def __init__(self, population: Population, ear: _Ear) -> None:
-        self._population = population
-        self._ear = ear
-
-    def on_step_begin(self, iteration: int, trials: list[Any], **_: Any) -> None:
-        self._population.obey()
-
-    def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
-        self._ear.running = sum(trial.status == "RUNNING" for trial in trials)
-
-    def on_checkpoint(self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **_: Any) -> None:
-        self._population.saved(trial.trial_id, checkpoint.path)
-
-    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        self._population.lost(trial.trial_id)
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        self._population.failed(trial.trial_id, f"{trial.get_error() or 'its process died'}".strip().split("\n")[-1])
-
-
-class _Starts(BasicVariantGenerator):
-    """Tune ends a process at each exchange, and starts another one, once it expects no more trials."""
-
-    def __init__(self, population: Population) -> None:
-        super().__init__()
-        self._population = population
-
-    def is_finished(self) -> bool:
-        return super().is_finished() and self._population.is_ending
-
-
-class _Scheduler(PopulationBasedTraining):
-    """Tune's own, which tells who goes on from whom."""
-
-    def __init__(self, population: Population, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._population = population
-
-    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """Keep a process for each member while they wait for each other: starting one takes many seconds."""
-        super().on_trial_add(tune_controller, trial)
-        tune_controller._actor_cache.increase_max(trial.placement_group_factory)
-
-    def _exploit(self, tune_controller: Any, trial: Any, trial_to_clone: Any) -> None:
-        super()._exploit(tune_controller, trial, trial_to_clone)
-        self._population.taken_over(
-            trial.trial_id, trial_to_clone.trial_id, trial.checkpoint.path, trial.config["hyperparameters"]
-        )
-
-
-def _resources(config: RayWorkerConfig) -> PlacementGroupFactory:
-    """A process that trains, and those that play for it."""
-    resources = config.resources
-    own = {"CPU": 1.0, **({"GPU": resources.num_gpus} if resources.num_gpus else {})}
-    return PlacementGroupFactory([own, *[{"CPU": float(resources.num_cpus)}] * resources.num_workers])
-
-
-def _domain(mutation: Any) -> Any:
-    if not isinstance(mutation, Range):
-        return mutation
-    if mutation.whole:
-        kind = tune.lograndint if mutation.log else tune.randint
-        return kind(int(mutation.low), int(mutation.high) + 1)
-    return (tune.loguniform if mutation.log else tune.uniform)(mutation.low, mutation.high)
-
-
-def _fit(config: dict[str, Any], mutations: Mapping[str, Any]) -> dict[str, Any]:
-    """Tune changes numbers by a fifth, whatever their bounds are."""
-    for name, mutation in mutations.items():
-        if isinstance(mutation, Range):
-            config["hyperparameters"][name] = mutation.fit(config["hyperparameters"][name])
-    return config
 
 
 def _begin(config: RayWorkerConfig) -> list[Member]:

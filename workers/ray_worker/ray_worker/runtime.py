@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mosaic.worker import Command, Run
+from ray_worker.analytics import training_summary
 from ray_worker.cluster import cluster
 from ray_worker.config import RayWorkerConfig
 from ray_worker.environments import EnvironmentFactory, EnvironmentFacts
@@ -14,7 +15,7 @@ from ray_worker.policies import PolicyPlan, plan_policies
 from ray_worker.saving import card_facts, resume_folder, save
 
 if TYPE_CHECKING:
-    from ray_worker.training import Training, TrainingState
+    from ray_worker.training import Training
 
 __all__ = ["EnvironmentFactory", "RayWorkerRuntime"]
 
@@ -61,12 +62,12 @@ class RayWorkerRuntime:
                 training = Training(self._config, self._facts, self._plan, self._run.telemetry, resume)
             except Stopped:
                 # Before it has begun there is nothing to save.
-                return _summary(read_state(resume) if resume else TrainingState())
+                return training_summary(read_state(resume) if resume else TrainingState())
             try:
                 self._train(training)
             finally:
                 training.stop()
-        return _summary(training.state, training.reporter.recent_return)
+        return training_summary(training.state, training.reporter.recent_return, training.league)
 
     def _train(self, training: Training) -> None:
         budget = self._config.training.total_timesteps
@@ -100,7 +101,3 @@ class RayWorkerRuntime:
     def _save(self, training: Training) -> None:
         save(self._run, self._config, self._card, training.state.step, training.write)
         self._saved_at, self._save_requested = training.state.step, False
-
-
-def _summary(state: TrainingState, recent_return: float | None = None) -> dict[str, Any]:
-    return {"steps": state.step, "episodes": state.episodes, "recent_return": recent_return}
