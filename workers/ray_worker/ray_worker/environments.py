@@ -70,6 +70,7 @@ class EnvironmentFactory:
     def make(self, *, render: bool = False) -> Game:
         """A new environment, or a ConfigError that says which field is wrong."""
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+        os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         arguments = {**({"render_mode": "rgb_array"} if render else {}), **self.config.env_kwargs}
         if self.config.family is EnvironmentFamily.GYMNASIUM:

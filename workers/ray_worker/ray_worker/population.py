@@ -41,6 +41,8 @@ FILE = "population.json"
 MEMBERS = "members"
 # How long members may take to finish an iteration when the run is to stop; what they have saved before counts then.
 STOP_S = 20.0
+# Tune starts a member again whose process dies while it trains; when one dies otherwise, all start again, so often.
+RESTARTS = 3
 SEED_STRIDE = 1_000_003
 
 
@@ -87,26 +89,36 @@ class Population:
         return (object, ())
 
     def train(self) -> Mapping[str, Any]:
-        for member in self.members:
-            self._tell_begin(member, from_step=member.step if member.folder else None)
         random.seed(self._config.training.seed + SEED_STRIDE * self._generation)
         shutil.rmtree(self._home, ignore_errors=True)
         try:
-            tune_population(
-                self,
-                self._config,
-                self._home,
-                hyperparameters=[member.hyperparameters for member in self.members],
-                resume=[member.folder for member in self.members],
-                generation=self._generation,
-            )
-            if self.failure:
+            for start in range(1 + RESTARTS):
+                if self._tune(start):
+                    break
+                self._run.telemetry.log(f"{self.failure}; all go on from what they saved last", level="warning")
+            else:
                 raise RuntimeError(self.failure)
             if [member.step for member in self.members] != self._saved_steps:
                 self._save()
         finally:
             shutil.rmtree(self._home, ignore_errors=True)
         return population_summary(self.members, self._best())
+
+    def _tune(self, start: int) -> bool:
+        """Train until the budget is spent, or the run is stopped; the answer is whether it came to that."""
+        self.failure = ""
+        for member in self.members:
+            if member.name not in self._done:
+                self._tell_begin(member, from_step=member.step if member.folder else None)
+        tune_population(
+            self,
+            self._config,
+            self._home / str(start),
+            hyperparameters=[member.hyperparameters for member in self.members],
+            resume=[member.folder for member in self.members],
+            generation=min(member.generation for member in self.members),
+        )
+        return not self.failure
 
     # What Tune asks and tells.
 
@@ -122,10 +134,10 @@ class Population:
         self._tell_progress()
         if member.name in self._asked:
             result["should_checkpoint"] = True
-        if result["done"]:
+        if result["done"] and member.name not in self._done:
             self._done.add(member.name)
             self._say(member, RunCompleted(step=int(result[STEP]), summary=_summary(member, int(result[STEP]))))
-        elif self._stop_by is not None:
+        elif self._stop_by is not None and member.name not in self._done:
             self._say(member, RunCompleted(step=int(result[STEP]), reason="stopped", summary={}))
         return self._stop_by is not None
 
@@ -161,6 +173,7 @@ class Population:
     def failed(self, trial_id: str, error: str) -> None:
         member = self.members[index_of(trial_id)]
         self.failure = f"{member.name} of the population failed: {error}"
+        self._done.discard(member.name)
         self._say(member, RunFailed(error=error))
 
     def obey(self) -> None:
