@@ -76,13 +76,13 @@ def main() -> int:
         Trainer(arguments.home or Path(folder)) as trainer,
     ):
         for name in arguments.only.split(","):
-            task, rows = TASKS[name], []
+            task = TASKS[name]
             for seed in map(int, arguments.seeds.split(",")) if arguments.seeds else task.seeds:
                 row = judged(trainer, task, seed, f"{name}-{seed}")
-                rows.append(row)
                 results.add(f"{name}/{seed}", row)
                 missed |= not row["reached"]
                 print(f"{name} seed {seed}: {told(row)}", flush=True)
+            rows = [row for key, row in results.rows.items() if key.startswith(f"{name}/")]
             print(f"{name}: {over_seeds(rows)}", flush=True)
     return int(missed)
 

@@ -171,7 +171,7 @@ def submit_cell(trainer: Trainer, cell: Cell, config: dict[str, Any]) -> dict[st
 
 
 def cancel_at_checkpoint(run: Run, since: int, beyond: int = 0) -> dict[str, Any]:
-    """Wait for a checkpoint beyond a step and end the run there; the answer is the row that told of it."""
+    """Wait for a checkpoint beyond a step and end the run there; the answer is the row of its last one."""
     deadline = time.monotonic() + CELL_S / 2
     while time.monotonic() < deadline:
         for row in run.telemetry(since, kinds=["checkpoint"]):
@@ -179,7 +179,8 @@ def cancel_at_checkpoint(run: Run, since: int, beyond: int = 0) -> dict[str, Any
                 ended = run.cancel().wait(CELL_S / 2)
                 if ended.state != "CANCELLED":
                     raise RuntimeError(f"{ended.state}: {ended.exit}")
-                return row
+                *_, last = run.telemetry(kinds=["checkpoint"])
+                return last
         if run.refresh().ended:
             raise RuntimeError(f"{run.state}: {(run.exit or {}).get('message')}")
         time.sleep(0.5)

@@ -12,7 +12,6 @@ import os
 import sys
 import tempfile
 import time
-from argparse import Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from typing import Any
 ENVS = 8
 ROUND = 4_000
 REPLAY = {"buffer_size": 40_000, "start_training": 1_000, "training_frequency": 40}
-# XuanCe's agent, and hyperparameters in the place of its defaults for simple_spread.
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "mappo": ("MAPPO", {"buffer_size": 1_600, "n_epochs": 5}),
-    "ippo": ("IPPO", {"buffer_size": 1_600, "n_epochs": 5}),
-    "qmix": ("QMIX", REPLAY),
+# On simple_spread; hyperparameters in the place of XuanCe's defaults.
+CASES: dict[str, dict[str, Any]] = {
+    "mappo": {"buffer_size": 1_600, "n_epochs": 5},
+    "ippo": {"buffer_size": 1_600, "n_epochs": 5},
+    "qmix": REPLAY,
 }
 Tell = Callable[[int], None]
 
@@ -46,19 +45,10 @@ def tell_in_turns() -> Tell:
     return tell
 
 
-def train_with_worker(case: str, tell: Tell) -> None:
+def settled(case: str) -> Any:
     from mosaic.worker.config import build_config
-    from mosaic.worker.control import Control
-    from mosaic.worker.run import Run, RunPlace
-    from mosaic.worker.telemetry import Stream, TelemetryEmitter
     from xuance_worker.config import XuanCeWorkerConfig
-    from xuance_worker.runtime import XuanCeWorkerRuntime
     from xuance_worker.worker import XuanCeWorker
-
-    class InTurns(TelemetryEmitter):
-        def metric(self, step: int, values: Mapping[str, Any]) -> None:
-            super().metric(step, values)
-            tell(step)
 
     content = {
         "run_id": "throughput",
@@ -66,9 +56,23 @@ def train_with_worker(case: str, tell: Tell) -> None:
         "total_timesteps": 10**8,
         "parallels": ENVS,
         "report_every": ROUND,
-        "hyperparameters": CASES[case][1],
+        "hyperparameters": CASES[case],
     }
-    config = build_config(XuanCeWorkerConfig, XuanCeWorker().describe(), content)
+    return build_config(XuanCeWorkerConfig, XuanCeWorker().describe(), content)
+
+
+def train_with_worker(case: str, tell: Tell) -> None:
+    from mosaic.worker.control import Control
+    from mosaic.worker.run import Run, RunPlace
+    from mosaic.worker.telemetry import Stream, TelemetryEmitter
+    from xuance_worker.runtime import XuanCeWorkerRuntime
+
+    class InTurns(TelemetryEmitter):
+        def metric(self, step: int, values: Mapping[str, Any]) -> None:
+            super().metric(step, values)
+            tell(step)
+
+    config = settled(case)
     with tempfile.TemporaryDirectory() as folder:
         place = RunPlace(config.run_id, Path(folder), 1, None, supervised=False)
         telemetry = InTurns(Stream(os.open(os.devnull, os.O_WRONLY)))
@@ -77,32 +81,27 @@ def train_with_worker(case: str, tell: Tell) -> None:
 
 
 def train_plainly(case: str, tell: Tell) -> None:
-    import xuance
-    from xuance.common import load_yaml
     from xuance.environment import make_envs
     from xuance.torch.agents import REGISTRY_Agents
     from xuance.torch.agents.base import agents_marl
 
     from xuance_worker import corrections
+    from xuance_worker.building import settings_of
+    from xuance_worker.plan import make_plan
 
     register_spread()
     agents_marl.SummaryWriter = NoWriter
-    folder = Path(xuance.__file__).parent / "configs"
-    values = {
-        **load_yaml(str(folder / "basic.yaml")),
-        **load_yaml(str(folder / case / "mpe" / "simple_spread_v3.yaml")),
-    }
+    config = settled(case)
     with tempfile.TemporaryDirectory() as logs:
-        own = {"env_name": "plain", "vectorize": "DummyVecMultiAgentEnv", "parallels": ENVS, "running_steps": 10**8}
-        config = Namespace(**{**values, **CASES[case][1], **own, "log_dir": logs, "model_dir": logs, "render": False})
-        config.agent = CASES[case][0]
-        if "decay_step_greedy" in values:
-            config.decay_step_greedy = 10**8 // 2
-        envs = make_envs(config)
+        # The worker's settings, so that both train the same networks in the same way.
+        settings = settings_of(config, make_plan(config))
+        settings.env_name, settings.vectorize = "plain", "DummyVecMultiAgentEnv"
+        settings.log_dir = settings.model_dir = logs
+        envs = make_envs(settings)
         corrections.keep_first_transition(envs)
         corrections.remember_states(envs)
         envs.reset()
-        agents = REGISTRY_Agents[config.agent](config, envs)
+        agents = REGISTRY_Agents[settings.agent](settings, envs)
         corrections.keep_states_apart(agents)
         steps = 0
         while True:
@@ -157,6 +156,9 @@ def register_spread() -> None:
 
         def avail_actions(self) -> Any:
             return None
+
+        def render(self, *_: Any) -> Any:
+            return self.env.render()
 
         def close(self) -> None:
             self.env.close()

@@ -198,6 +198,24 @@ def test_curriculum_swaps_environments_and_keeps_what_was_learned(train: Train) 
     assert resumed.checkpoints[-1][0] == 400
 
 
+@pytest.mark.parametrize("algorithm", ["drqn", "mfq"])
+def test_episodes_end_with_their_environment(train: Train, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xuance_worker import building, runtime
+
+    under_way: list[float] = []
+
+    def forget(agent: Any) -> None:
+        building.forget_episodes(agent)
+        under_way.append(len(agent.episodes) if algorithm == "drqn" else np.sum(list(agent.actions_mean[0].values())))
+
+    monkeypatch.setattr(runtime, "forget_episodes", forget)
+    solo = {"env_family": "gymnasium", "env_id": "CartPole-v1", "batch_size": 4} if algorithm == "drqn" else {}
+    stages = [{"steps": 30}, {"steps": 370}]
+    told = train(make_config(algorithm=algorithm, curriculum=stages, hyperparameters=SMALL_REPLAY, **solo, **SPREAD))
+    assert under_way == [0]
+    assert told.learner_names()
+
+
 def test_frames_are_shown(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mosaic.fastlane import discover
     from mosaic.fastlane.writer import FastLaneWriter

@@ -82,3 +82,11 @@ def build_agent(config: XuanCeWorkerConfig, plan: Plan, envs: Any) -> Any:
     if not vector.is_started(envs):
         envs.reset()
     return agent
+
+
+def forget_episodes(agent: Any) -> None:
+    """Once its environments are others: what it carries from step to step belongs to episodes that are no more."""
+    if hasattr(agent, "episodes"):
+        agent.episodes, agent.rnn_hidden = [], None
+    for means in getattr(agent, "actions_mean", ()):
+        means.update({name: mean * 0 for name, mean in means.items()})

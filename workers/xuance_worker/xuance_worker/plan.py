@@ -227,6 +227,9 @@ def _fit_buffer(config: XuanCeWorkerConfig, entry: Entry, values: dict[str, Any]
         if "buffer_size" not in config.hyperparameters:
             values["buffer_size"] = -(-values["buffer_size"] // config.parallels) * config.parallels
         _check_divisible(config, values["buffer_size"], config.parallels, "parallels")
+        if config.algorithm == "perdqn" and values["batch_size"] < config.parallels:
+            allowed = f"at least parallels ({config.parallels}): as much is drawn from each environment's steps"
+            raise ConfigError(refuse("batch_size", values["batch_size"], allowed))
         return
     if "horizon_size" in values:  # counted for each environment: XuanCe makes the buffer as long as it takes
         if size is not None:

@@ -12,7 +12,7 @@ from mosaic.fastlane import Settings
 from mosaic.worker import Command, Run
 from mosaic.worker.checkpoints import verify
 from xuance_worker import checkpoints
-from xuance_worker.building import build_agent, prepare_xuance
+from xuance_worker.building import build_agent, forget_episodes, prepare_xuance
 from xuance_worker.config import XuanCeWorkerConfig
 from xuance_worker.plan import Plan, check_card, make_plan
 from xuance_worker.policy import TrainedPolicy
@@ -137,8 +137,9 @@ class XuanCeWorkerRuntime:
         envs.reset()
         envs.observer = self._reporter.stepped
         self._agent.train_envs = envs
-        if self._agent.on_policy:
+        if self._plan.entry.is_on_policy:
             self._agent.memory.clear()  # no rollout may run from one environment into another
+        forget_episodes(self._agent)
         self._tell_stage()
 
     def _tell_stage(self) -> None:
