@@ -13,6 +13,7 @@ from cleanrl_worker import environments
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.evaluation import EvaluationEnvironments, WholeVector
 from cleanrl_worker.policies import NetworkPolicy
+from mosaic.worker.actions import fit_action
 from mosaic.worker.checkpoints import verify
 
 
@@ -103,10 +104,7 @@ class EnvSession:
             raise ValueError("step: the environment was not reset yet, or its episode is over: send reset")
         if action is None:
             action = self._policy_action()
-        value = np.asarray(action, dtype=self._env.action_space.dtype)
-        value = int(value) if value.ndim == 0 else value
-        if not self._env.action_space.contains(value):
-            raise ValueError(f"action: got {action!r}, allowed: {self._env.action_space}")
+        value = fit_action(action, self._env.action_space)
         observation, reward, terminated, truncated, info = self._env.step(value)
         self._observation, self._info = (None if terminated or truncated else observation), info
         return {

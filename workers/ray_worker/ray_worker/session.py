@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium.spaces as spaces
 import numpy as np
 
+from mosaic.worker.actions import fit_actions
 from ray_worker.games import AGENT, Game, Turn
 
 
@@ -30,7 +30,7 @@ class GameSession:
         if self._turn is None or self._turn.over:
             raise ValueError("step: there is no episode to step, reset first")
         actions = {AGENT: action} if self._is_single else action
-        turn = self._turn = self._game.step(self._checked(actions, self._turn.to_act))
+        turn = self._turn = self._game.step(fit_actions(actions, self._game.action_spaces, self._turn.to_act))
         if self._is_single:
             return {
                 "observation": turn.observations[AGENT],
@@ -48,17 +48,6 @@ class GameSession:
             "agents": turn.to_act,
             "over": turn.over,
         }
-
-    def _checked(self, actions: Any, to_act: list[str]) -> dict[str, Any]:
-        if not isinstance(actions, Mapping) or sorted(actions) != sorted(to_act):
-            raise ValueError(f"action: got {actions!r}, allowed: an object with actions of {', '.join(to_act)}")
-        checked = {}
-        for agent, action in actions.items():
-            space = self._game.action_spaces[agent]
-            checked[agent] = np.asarray(action, space.dtype) if isinstance(space, spaces.Box) else action
-            if not space.contains(checked[agent]):
-                raise ValueError(f"action: got {action!r}, allowed: {space}")
-        return checked
 
     def render(self) -> Any:
         return np.asarray(self._game.render(), dtype=np.uint8)

@@ -11,6 +11,7 @@ import msgspec
 
 from mosaic.fastlane import Settings, frames_mode, wrap_env
 from mosaic.worker import Algorithm, Command, ConfigError, ConfigFields, Run, Worker, refuse, schema_of
+from mosaic.worker.actions import fit_action
 from mosaic.worker.checkpoints import read_card
 from tabular_worker import CAPABILITIES, __version__
 from tabular_worker.config import TabularParams, TabularWorkerConfig
@@ -183,9 +184,7 @@ class EnvSession:
         return {"observation": observation, "info": info}
 
     def step(self, action: Any) -> Mapping[str, Any]:
-        if not self._env.action_space.contains(action):
-            raise ValueError(f"action: got {action!r}, allowed: {self._env.action_space}")
-        observation, reward, terminated, truncated, info = self._env.step(action)
+        observation, reward, terminated, truncated, info = self._env.step(fit_action(action, self._env.action_space))
         return {
             "observation": observation,
             "reward": reward,

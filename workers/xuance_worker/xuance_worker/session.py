@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from gymnasium import spaces
 
+from mosaic.worker.actions import fit_actions
 from xuance_worker.games import AGENT, Game
 
 
@@ -31,7 +31,8 @@ class GameSession:
         """`action` is the agent's action, or an object with an action for each agent whose turn it is."""
         if not self._running:
             raise ValueError("step: there is no episode to step, reset first")
-        actions = self._checked({AGENT: action} if self._is_single else action)
+        asked = {AGENT: action} if self._is_single else action
+        actions = fit_actions(asked, self._game.action_spaces, self._acting())
         # Those whose turn it is not are asked all the same, and may only say 0.
         turn = self._game.step({agent: actions.get(agent, 0) for agent in self._game.agents})
         over = turn.truncated or all(turn.terminated.values())
@@ -61,18 +62,6 @@ class GameSession:
         if self._game.masked and self._all_discrete:
             state["action_masks"] = self._game.masks()
         return state
-
-    def _checked(self, actions: Any) -> dict[str, Any]:
-        acting = self._acting()
-        if not isinstance(actions, Mapping) or sorted(actions) != sorted(acting):
-            raise ValueError(f"action: got {actions!r}, allowed: an object with actions of {', '.join(acting)}")
-        checked = {}
-        for agent, action in actions.items():
-            space = self._game.action_spaces[agent]
-            checked[agent] = np.asarray(action, space.dtype) if isinstance(space, spaces.Box) else action
-            if not space.contains(checked[agent]):
-                raise ValueError(f"action: got {action!r}, allowed: {space}")
-        return checked
 
     def close(self) -> None:
         self._game.close()
