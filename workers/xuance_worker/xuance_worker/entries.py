@@ -171,7 +171,8 @@ TEAMS: Mapping[str, Entry] = {
         "Agents with memories that tell each other the mean of what they have in mind.",
         "commnet",
         "discrete",
-        must_be_alike="spaces",  # XuanCe's network for what they tell each other has one size
+        must_share=True,  # XuanCe's network for what they tell each other has one size
+        must_be_alike="spaces",
         shown=MESSAGES,
         **TALKING,
     ),
