@@ -28,6 +28,18 @@ BABYAI = {"num_envs": 16, "num_steps": 64, "learning_rate": 1e-3, "anneal_lr": F
 # that had learned an empty room unlearned it again.
 MINIGRID = {"num_envs": 8, "learning_rate": 5e-4, "target_kl": 0.02}
 
+# CleanRL's defaults take half a million steps, and not for good: a buffer of 10,000 steps soon holds no failures.
+VALUES = {
+    "buffer_size": 100_000,
+    "learning_starts": 1000,
+    "train_frequency": 4,
+    "learning_rate": 5e-4,
+    "exploration_fraction": 0.3,
+    "end_e": 0.02,
+}
+DQN = {**VALUES, "tau": 0.05, "target_network_frequency": 20}
+C51 = {**VALUES, "v_min": 0, "v_max": 100}
+
 
 @dataclass(frozen=True)
 class Task:
@@ -65,8 +77,8 @@ TASKS = {
     "ppo_quickstart": Task(
         "ppo", "CartPole-v1", TRAINING["total_timesteps"], 475, QUICKSTART, seeds=(1, 2, 3, 4, 5, 6, 7, 8)
     ),
-    "dqn_cartpole": Task("dqn", "CartPole-v1", 500_000, 470, seeds=(1, 2)),
-    "c51_cartpole": Task("c51", "CartPole-v1", 500_000, 460, seeds=(1, 2)),
+    "dqn_cartpole": Task("dqn", "CartPole-v1", 100_000, 475, DQN, seeds=(1, 2)),
+    "c51_cartpole": Task("c51", "CartPole-v1", 100_000, 475, C51, seeds=(1, 2)),
     "sac_pendulum": Task("sac_continuous_action", "Pendulum-v1", 15_000, -200, {"learning_starts": 1000}),
     "ppo_empty_5x5": Task("ppo", "MiniGrid-Empty-5x5-v0", 60_000, 0.94, MINIGRID, deterministic=False),
     "ppo_empty_8x8": Task("ppo", "MiniGrid-Empty-8x8-v0", 120_000, 0.94, MINIGRID, deterministic=False),
