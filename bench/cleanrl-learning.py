@@ -77,7 +77,7 @@ TASKS = {
     "ppo_quickstart": Task(
         "ppo", "CartPole-v1", TRAINING["total_timesteps"], 475, QUICKSTART, seeds=(1, 2, 3, 4, 5, 6, 7, 8)
     ),
-    "dqn_cartpole": Task("dqn", "CartPole-v1", 100_000, 475, DQN, seeds=(1, 2)),
+    "dqn_cartpole": Task("dqn", "CartPole-v1", 150_000, 475, DQN, seeds=(1, 2)),
     "c51_cartpole": Task("c51", "CartPole-v1", 100_000, 475, C51, seeds=(1, 2)),
     "sac_pendulum": Task("sac_continuous_action", "Pendulum-v1", 15_000, -200, {"learning_starts": 1000}),
     "ppo_empty_5x5": Task("ppo", "MiniGrid-Empty-5x5-v0", 60_000, 0.94, MINIGRID, deterministic=False),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from cleanrl_worker.packing import Packer, Unpackable, Unpacker
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 plain = st.recursive(
@@ -24,6 +24,7 @@ def there_and_back(value: Any) -> Any:
     return Unpacker(packer.arrays).unpack(node)
 
 
+@settings(deadline=None)
 @given(plain)
 def test_plain_values(value: Any) -> None:
     # repr tells -0.0 from 0.0, True from 1, a tuple from a list, and calls NaN equal to itself.
