@@ -14,21 +14,16 @@ is run as users do: submitted to a daemon, cancelled once there is a checkpoint,
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import subprocess
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ray_bench import Results, Trainer, ask_worker, environment, in_worker, newest_checkpoint
+from matrix_bench import Matrix, is_good, run_matrix
+from ray_bench import Trainer, ask_worker, newest_checkpoint
+from worker_bench import WorkerTrainer
 
-from mosaic.client import BadConfig, MosaicError, Run
+from mosaic.client import Run
 
 REPLAY = {
     "num_steps_sampled_before_learning_starts": 16,
@@ -77,9 +72,7 @@ CROWDED = {"simple_spread_v3, 100 agents", "pistonball_v6, 100 agents"}
 LETTERS = {"PARAMETER_SHARING": "P", "INDEPENDENT": "I", "SELF_PLAY": "S", "SHARED_VALUE_FUNCTION": "V"}
 STEPS = 48
 LONGEST_EPISODE = 30
-CELL_S = 400
 EVALUATIONS = "2"
-DAEMON = "daemon/"
 
 
 class Cell(NamedTuple):
@@ -149,78 +142,14 @@ def _news(cell: Cell, seen: Counter[Any]) -> tuple[int, int]:
     return new, -seen[cell.algorithm]
 
 
-@contextmanager
-def in_one_process() -> Iterator[Callable[[Cell], dict[str, Any]]]:
-    with subprocess.Popen(
-        in_worker("cells.py"), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        stdin, stdout = process.stdin, process.stdout
-
-        def try_cell(cell: Cell) -> dict[str, Any]:
-            print(json.dumps({"config": cell.config()}), file=stdin, flush=True)
-            row: dict[str, Any] = json.loads(stdout.readline())
-            return row
-
-        yield try_cell
-        stdin.close()
-
-
-@contextmanager
-def through_a_daemon() -> Iterator[Callable[[Cell], dict[str, Any]]]:
-    with tempfile.TemporaryDirectory(prefix="ray-matrix-") as folder, Trainer(Path(folder)) as trainer:
-        yield lambda cell: submit_cell(trainer, cell)
-
-
-def submit_cell(trainer: Trainer, cell: Cell) -> dict[str, Any]:
+def endless(cell: Cell) -> dict[str, Any]:
     config = cell.config()
     config["training"]["total_timesteps"] = 10_000_000
-    config["checkpoint"] = {"frequency": 1, "keep": 2}
-    try:
-        run = trainer.client.submit("ray", config, name=cell.key.replace("/", "-"))
-    except BadConfig as refusal:
-        return {"refused": str(refusal)}
-    begun, told = time.monotonic(), {"train": "no", "resume": "no", "evaluate": "no"}
-    try:
-        first = cancel_at_checkpoint(run, 0)
-        told["train"] = "yes"
-        before = newest_checkpoint(run)
-        run.resume()
-        second = cancel_at_checkpoint(run, first["seq"], step_of(before))
-        told["resume"] = "yes" if second["step"] > step_of(before) else "began anew"
-        answer = ask_worker("judging.py", str(newest_checkpoint(run)), EVALUATIONS)
-        told["evaluate"] = "yes" if answer else "nothing played"
-    except (MosaicError, RuntimeError) as failure:
-        told["failure"] = f"{failure}"
-    finally:
-        if not run.refresh().ended:
-            run.cancel().wait(60)
-    return {**told, "seconds": round(time.monotonic() - begun, 1)}
+    return {**config, "checkpoint": {"frequency": 1, "keep": 2}}
 
 
-def cancel_at_checkpoint(run: Run, since: int, beyond: int = 0) -> dict[str, Any]:
-    """Wait for a checkpoint beyond a step and end the run there; the answer is the row that told of it."""
-    deadline = time.monotonic() + CELL_S / 2
-    while time.monotonic() < deadline:
-        for row in run.telemetry(since, kinds=["checkpoint"]):
-            if row["step"] > beyond:
-                ended = run.cancel().wait(CELL_S / 2)
-                if ended.state != "CANCELLED":
-                    raise RuntimeError(f"{ended.state}: {ended.exit}")
-                return row
-        if run.refresh().ended:
-            raise RuntimeError(f"{run.state}: {(run.exit or {}).get('message')}")
-        time.sleep(0.5)
-    raise RuntimeError(f"no checkpoint in {CELL_S / 2:.0f} s")
-
-
-def step_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix("step_"))
-
-
-def is_good(row: dict[str, Any]) -> bool:
-    return "refused" in row or all(row[key] == "yes" for key in ("train", "resume", "evaluate"))
+def evaluate(trainer: WorkerTrainer, run: Run, cell: Cell, name: str) -> bool:
+    return bool(ask_worker("judging.py", str(newest_checkpoint(run)), EVALUATIONS))
 
 
 def table(rows: dict[str, Any]) -> str:
@@ -238,45 +167,5 @@ def table(rows: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def summary(rows: dict[str, Any]) -> str:
-    parts = []
-    for how, wanted in (("in one process", False), ("through a daemon", True)):
-        chosen = [row for key, row in rows.items() if key.startswith(DAEMON) == wanted]
-        refused = sum("refused" in row for row in chosen)
-        good = sum(is_good(row) for row in chosen) - refused
-        parts.append(f"{how}: {good} run, {len(chosen) - good - refused} fail, {refused} refused")
-    return "; ".join(parts)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="names, all of which a cell must have")
-    parser.add_argument("--limit", type=int, default=1000)
-    parser.add_argument("--again", action="store_true")
-    parser.add_argument("--daemon", action="store_true")
-    arguments = parser.parse_args()
-    results = Results("ray-matrix")
-    wanted = set(filter(None, arguments.only.split(",")))
-    how, prefix, cells = in_one_process, "", all_cells()
-    if arguments.daemon:
-        refused = {key for key, row in results.rows.items() if "refused" in row}
-        how, prefix, cells = through_a_daemon, DAEMON, list(each_once([one for one in cells if one.key not in refused]))
-    left = [
-        cell
-        for cell in cells
-        if wanted <= set(cell)
-        and (
-            prefix + cell.key not in results.rows or (arguments.again and not is_good(results.rows[prefix + cell.key]))
-        )
-    ]
-    with how() as try_cell:
-        for cell in left[: arguments.limit]:
-            row = try_cell(cell)
-            results.add(prefix + cell.key, row)
-            print(f"{cell.key}: {', '.join(f'{key} {value}' for key, value in row.items())}", flush=True)
-    print(table(results.rows))
-    print(summary(results.rows), f"{len(left) - len(left[: arguments.limit])} left to do", sep="; ")
-
-
 if __name__ == "__main__":
-    main()
+    run_matrix(Matrix(Trainer, all_cells(), each_once, Cell.config, endless, evaluate, table), str(__doc__))

@@ -13,19 +13,13 @@ to a daemon, cancelled once there is a checkpoint, resumed, cancelled again, and
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from worker_bench import Results, WorkerTrainer, environment, in_worker, newest_checkpoint
+from matrix_bench import DAEMON, Matrix, is_good, run_matrix
+from worker_bench import WorkerTrainer, newest_checkpoint
 
-from mosaic.client import BadConfig, MosaicError, Run
+from mosaic.client import Run
 from mosaic.envs import WorkerEnvs
 from mosaic.paths import Home
 
@@ -56,9 +50,6 @@ BUFFERS = {True: 32, False: 200}  # on-policy or not, in steps
 EPISODES_KEPT = {True: 2, False: 20}
 LONGEST_EPISODE = 15
 STEPS = 80
-CELL_S = 400
-DAEMON = "daemon/"
-KEYS = ("train", "resume", "evaluate")
 
 
 class Cell(NamedTuple):
@@ -121,76 +112,6 @@ def each_once(cells: list[Cell]) -> Iterator[Cell]:
             yield next(cell for cell in cells if cell.environment == place)
 
 
-@contextmanager
-def in_one_process(algorithms: dict[str, Any]) -> Iterator[Callable[[Cell], dict[str, Any]]]:
-    with subprocess.Popen(
-        in_worker("xuance", "cells.py"), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        stdin, stdout = process.stdin, process.stdout
-
-        def try_cell(cell: Cell) -> dict[str, Any]:
-            print(json.dumps(cell.config(algorithms)), file=stdin, flush=True)
-            row: dict[str, Any] = json.loads(stdout.readline())
-            return row
-
-        yield try_cell
-        stdin.close()
-
-
-@contextmanager
-def through_a_daemon(algorithms: dict[str, Any]) -> Iterator[Callable[[Cell], dict[str, Any]]]:
-    with tempfile.TemporaryDirectory(prefix="xuance-matrix-") as folder, Trainer(Path(folder)) as trainer:
-        yield lambda cell: submit_cell(trainer, cell, cell.config(algorithms))
-
-
-def submit_cell(trainer: Trainer, cell: Cell, config: dict[str, Any]) -> dict[str, Any]:
-    name = cell.key.replace("/", "-").replace(", ", "-")
-    training = {**config, "total_timesteps": 10_000_000, "checkpoint_every": STEPS, "keep_checkpoints": 2}
-    try:
-        run = trainer.client.submit("xuance", training, name=name)
-    except BadConfig as refusal:
-        return {"refused": str(refusal)}
-    begun, told = time.monotonic(), dict.fromkeys(KEYS, "no")
-    try:
-        first = cancel_at_checkpoint(run, 0)
-        told["train"] = "yes"
-        run.resume()
-        second = cancel_at_checkpoint(run, first["seq"], first["step"])
-        told["resume"] = "yes" if second["attempt"] > first["attempt"] else "began anew"
-        playing = {**config, "mode": "evaluate", "checkpoint": str(newest_checkpoint(run)), "episodes": 2}
-        played = trainer.train(playing, f"{name}-played")
-        told["evaluate"] = "yes" if len(list(played.telemetry(kinds=["episode"]))) == 2 else "nothing played"
-    except (MosaicError, RuntimeError) as failure:
-        told["failure"] = f"{failure}"
-    finally:
-        if not run.refresh().ended:
-            run.cancel().wait(60)
-    return {**told, "seconds": round(time.monotonic() - begun, 1)}
-
-
-def cancel_at_checkpoint(run: Run, since: int, beyond: int = 0) -> dict[str, Any]:
-    """Wait for a checkpoint beyond a step and end the run there; the answer is the row of its last one."""
-    deadline = time.monotonic() + CELL_S / 2
-    while time.monotonic() < deadline:
-        for row in run.telemetry(since, kinds=["checkpoint"]):
-            if row["step"] > beyond:
-                ended = run.cancel().wait(CELL_S / 2)
-                if ended.state != "CANCELLED":
-                    raise RuntimeError(f"{ended.state}: {ended.exit}")
-                *_, last = run.telemetry(kinds=["checkpoint"])
-                return last
-        if run.refresh().ended:
-            raise RuntimeError(f"{run.state}: {(run.exit or {}).get('message')}")
-        time.sleep(0.5)
-    raise RuntimeError(f"no checkpoint in {CELL_S / 2:.0f} s")
-
-
-def is_good(row: dict[str, Any]) -> bool:
-    return "refused" in row or all(row[key] == "yes" for key in KEYS)
-
-
 def mark(rows: dict[str, Any], cell: Cell) -> str:
     row, submitted = rows.get(cell.key), rows.get(DAEMON + cell.key)
     if row is None:
@@ -216,46 +137,23 @@ def table(rows: dict[str, Any], cells: list[Cell]) -> str:
     return "\n".join(lines)
 
 
-def summary(rows: dict[str, Any]) -> str:
-    parts = []
-    for how, wanted in (("in one process", False), ("through a daemon", True)):
-        chosen = [row for key, row in rows.items() if key.startswith(DAEMON) == wanted]
-        refused = sum("refused" in row for row in chosen)
-        good = sum(is_good(row) for row in chosen) - refused
-        parts.append(f"{how}: {good} run, {len(chosen) - good - refused} fail, {refused} refused")
-    return "; ".join(parts)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="names, all of which a cell must have")
-    parser.add_argument("--limit", type=int, default=1000)
-    parser.add_argument("--again", action="store_true")
-    parser.add_argument("--daemon", action="store_true")
-    arguments = parser.parse_args()
-    results = Results("xuance-matrix")
     algorithms = WorkerEnvs(Home.from_environment()).describe("xuance")["algorithms"]
-    wanted = set(filter(None, arguments.only.split(",")))
-    every, prefix, how = all_cells(algorithms), "", in_one_process
-    cells = every
-    if arguments.daemon:
-        refused = {key for key, row in results.rows.items() if "refused" in row}
-        how, prefix, cells = through_a_daemon, DAEMON, list(each_once([one for one in every if one.key not in refused]))
-    left = [
-        cell
-        for cell in cells
-        if wanted <= set(cell)
-        and (
-            prefix + cell.key not in results.rows or (arguments.again and not is_good(results.rows[prefix + cell.key]))
-        )
-    ]
-    with how(algorithms) as try_cell:
-        for cell in left[: arguments.limit]:
-            row = try_cell(cell)
-            results.add(prefix + cell.key, row)
-            print(f"{cell.key}: {', '.join(f'{key} {value}' for key, value in row.items())}", flush=True)
-    print(table(results.rows, every))
-    print(summary(results.rows), f"{len(left) - len(left[: arguments.limit])} left to do", sep="; ")
+    cells = all_cells(algorithms)
+
+    def config(cell: Cell) -> dict[str, Any]:
+        return cell.config(algorithms)
+
+    def endless(cell: Cell) -> dict[str, Any]:
+        return {**config(cell), "total_timesteps": 10_000_000, "checkpoint_every": STEPS, "keep_checkpoints": 2}
+
+    def evaluate(trainer: WorkerTrainer, run: Run, cell: Cell, name: str) -> bool:
+        playing = {"mode": "evaluate", "checkpoint": str(newest_checkpoint(run)), "episodes": 2}
+        played = trainer.train({**config(cell), **playing}, name)
+        return len(list(played.telemetry(kinds=["episode"]))) == 2
+
+    matrix = Matrix(Trainer, cells, each_once, config, endless, evaluate, lambda rows: table(rows, cells))
+    run_matrix(matrix, str(__doc__))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """One side of the matrix: trains many small runs in one process, in the worker's environment.
 
-Each line on stdin is `{"config": ...}`; the answer is a line of JSON. A cell is refused by the worker's own checks, or
-is trained to a checkpoint, resumed from there to another one, and evaluated from that one. Iterations end as soon as
+Each line on stdin is a config; the answer is a line of JSON. A cell is refused by the worker's own checks, or is
+trained to a checkpoint, resumed from there to another one, and evaluated from that one. Iterations end as soon as
 the budget is used up, which the off-policy and asynchronous algorithms would otherwise exceed by far.
 """
 
@@ -102,7 +102,7 @@ def main() -> None:
         keep_iterations_brief()
         for line in sys.stdin:
             begun = time.process_time()
-            told = try_cell(json.loads(line)["config"])
+            told = try_cell(json.loads(line))
             print(json.dumps({**told, "cpu_s": round(time.process_time() - begun, 1)}), file=out, flush=True)
 
 
