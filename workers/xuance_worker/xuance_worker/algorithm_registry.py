@@ -162,7 +162,7 @@ def params_schema(name: str) -> dict[str, Any]:
 
 def _is_offered(entry: Entry, key: str) -> bool:
     if key in RECURRENT:
-        return entry.memory == "by choice" or key in entry.shown
+        return entry.memory in ("by choice", "if shared") or key in entry.shown
     return key not in OURS or key in entry.shown
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["discrete", "box"]
-# never: XuanCe has no recurrent form that works; by choice: the hyperparameter use_rnn; always.
-Memory = Literal["never", "by choice", "always"]
+# never: XuanCe has no recurrent form that works; by choice: the hyperparameter use_rnn; if shared: the same, where all
+# agents share one network; always.
+Memory = Literal["never", "by choice", "if shared", "always"]
 # How its agents act. alone: each on what it sees itself; mean field: also on what the others did on average;
 # talking: on what the others tell; jointly: their actions are chosen together.
 Acting = Literal["alone", "mean field", "talking", "jointly"]
@@ -55,7 +56,7 @@ def _solo(title: str, description: str, folder: str, *kinds: Kind, agent: str = 
 
 
 BOTH_ACTORS: Mapping[Kind, str] = {"discrete": "Categorical_MAAC_Policy", "box": "Gaussian_MAAC_Policy"}
-ROLLOUTS: Mapping[str, Any] = {"is_on_policy": True, "memory": "by choice"}
+ROLLOUTS: Mapping[str, Any] = {"is_on_policy": True, "memory": "if shared"}
 TALKING: Mapping[str, Any] = {"is_on_policy": True, "memory": "always", "acting": "talking"}
 # What the networks of agents that talk are made of.
 MESSAGES = frozenset(["fc_hidden_sizes", "recurrent_hidden_size"])
@@ -114,7 +115,7 @@ TEAMS: Mapping[str, Entry] = {
         "qtran",
         "discrete",
         agent="QTRAN_base",
-        **REPLAY,
+        memory="if shared",
     ),
     "qtran_alt": _team(
         "QTRAN-alt",

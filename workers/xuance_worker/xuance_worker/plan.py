@@ -87,7 +87,7 @@ def make_plan(config: XuanCeWorkerConfig) -> Plan:
             game.masked and entry.is_multi_agent,
             sharing,
             game.sees_images,
-            _settings(config, entry, kind, game),
+            _settings(config, entry, kind, game, sharing),
         )
     finally:
         game.close()
@@ -179,7 +179,7 @@ def _short(value: Any) -> str:
     return ", ".join(dict.fromkeys(str(part) for part in parts))
 
 
-def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game) -> dict[str, Any]:
+def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game, sharing: bool) -> dict[str, Any]:
     """XuanCe's defaults, then ours where the budget or the environment asks for others, then the user's."""
     values = defaults(entry, kind)
     if kind in entry.policies:
@@ -201,6 +201,9 @@ def _settings(config: XuanCeWorkerConfig, entry: Entry, kind: Kind, game: Game) 
         values.update(dict.fromkeys(names, config.learning_rate))
     values["use_rnn"] = entry.is_multi_agent and (entry.memory == "always" or bool(values.get("use_rnn")))
     if values["use_rnn"]:
+        if entry.memory == "if shared" and not sharing:
+            allowed = f"false where the agents of {entry.title} do not share one network"
+            raise ConfigError(refuse("hyperparameters.use_rnn", True, allowed))
         _remember(config, values, game)
     _fit_buffer(config, entry, values)
     return values
