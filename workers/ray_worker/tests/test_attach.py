@@ -26,6 +26,7 @@ with own_cluster(ResourceConfig(num_workers=1), 1):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_it_joins_with_the_token_and_leaves_the_cluster_alive(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HEAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
