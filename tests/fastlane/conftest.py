@@ -10,6 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from mosaic.fastlane import wrappers
+
+
+@pytest.fixture(autouse=True)
+def fresh_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments of other tests may not have been collected yet."""
+    monkeypatch.setattr(wrappers, "_slots", wrappers._Slots())
+
 
 @pytest.fixture
 def lane_dir() -> Iterator[Path]:
