@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from mosaic.worker import CheckpointCard, ConfigError
 from mosaic.worker.checkpoints import save
 
-VALUES = st.lists(st.lists(st.floats(-5, 5), min_size=4, max_size=4), min_size=2, max_size=2)
+VALUES = st.lists(
+    st.lists(st.floats(-5, 5).map(lambda value: round(value, 6)), min_size=4, max_size=4), min_size=2, max_size=2
+)
 ENTRY = DEFAULT_ALGO_REGISTRY["qdagger_dqn_atari_impalacnn"]
 GAME = "BreakoutNoFrameskip-v4"
 
