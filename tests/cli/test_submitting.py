@@ -36,6 +36,11 @@ def test_train_refuses_what_the_schema_does_before_anything_starts(mosaic: Any) 
     assert "did you mean 'tabular'?" in mosaic("train", "tabluar", code=4).stderr
 
 
+def test_what_only_the_worker_can_refuse_is_refused_like_the_rest(mosaic: Any) -> None:
+    done = mosaic("train", "tabular", "--env-id", "CartPole-v1", "--wait", code=2)
+    assert "field 'env_id': got \"CartPole-v1\" (string), allowed: an environment with a discrete" in done.stdout
+
+
 def test_help_of_a_worker_shows_its_hyperparameters(mosaic: Any) -> None:
     text = " ".join(mosaic("train", "tabular", "--algorithm", "sarsa", "--help").stdout.split())
     assert "Hyperparameters of sarsa" in text

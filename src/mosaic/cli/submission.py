@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mosaic.cli.exit_codes import DONE, FAILED, INTERRUPTED, USAGE
 from mosaic.cli.flags import SchemaValue
 from mosaic.client.errors import BadConfig
 
@@ -113,7 +114,6 @@ def with_submit_options(function: F) -> F:
 
 def submit(client: Client, spec: dict[str, Any], options: SubmitOptions) -> int:
     """Submit, tell, and do what was asked for next. Returns the exit code."""
-    from mosaic.cli.exit_codes import INTERRUPTED
     from mosaic.cli.output import print_json, say
     from mosaic.cli.up import ensure_daemon
 
@@ -151,8 +151,10 @@ def _tell(run: Run) -> None:
 
 
 def exit_code_of(run: Run) -> int:
-    """0 only for a run that ended well."""
-    return 0 if run.state == "SUCCEEDED" else 1
+    """0 only for a run that ended well. What only the worker itself could refuse counts as refused."""
+    if run.state == "SUCCEEDED":
+        return DONE
+    return USAGE if run.exit is not None and run.exit["reason"] == "bad_config" else FAILED
 
 
 def read_json_object(path: str) -> dict[str, Any]:
