@@ -44,9 +44,10 @@ class WorkerTrainer:
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
-        envs = root / "envs"
+        envs, real = root / "envs", Home.from_environment().envs
         if not envs.exists():
-            envs.symlink_to(Home.from_environment().envs)
+            real.mkdir(parents=True, exist_ok=True)
+            envs.symlink_to(real)
         self._daemon = BenchDaemon(root)
         self.client = Client(root)
 
